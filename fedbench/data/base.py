@@ -1,0 +1,57 @@
+"""What a data set is: arrays, their shape, and the paper's settings for it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbench.registry import Registry
+
+
+class Arrays(NamedTuple):
+    """Images as uint8 [N, H, W, C] (so that a batch is channels-last), labels as int64 [N]."""
+
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[np.int64]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set, described before a byte of it is read, so that configs can be checked early.
+
+    `shape` is (C, H, W). Pixels are scaled to [0, 1], then (x - mean) / std. `defaults` maps config keys to
+    the values that a config takes when it leaves them out. `load` reads the arrays; its argument is
+    the folder that the user named, or None.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    num_classes: int
+    train_size: int
+    test_size: int
+    load: Callable[[Path | None], Arrays]
+    mean: float = 0.0
+    std: float = 1.0
+    defaults: Mapping[str, object] = field(default_factory=dict)
+
+
+DATASETS: Registry[Dataset] = Registry("data set")
+
+PAPER_DEFAULTS: Mapping[str, object] = {
+    "clients.epochs": 3,
+    "clients.batch_size": 128,
+    "clients.lr": 0.08,
+    "clients.weight_decay": 5e-4,
+    "rounds": 200,
+}
+
+
+def register_dataset(dataset: Dataset, version: str | None = None) -> Dataset:
+    """Make a data set known by its name; one from outside the package gives a `version`."""
+    DATASETS.add(dataset.name, dataset, version)
+    return dataset

@@ -1,0 +1,49 @@
+"""Readers of the official file layouts, in numpy: bytes in, uint8 images [N, H, W, C] and labels [N] out."""
+
+import io
+import math
+import pickle
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbench.errors import UserError
+
+Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+def read_idx(blob: bytes, name: str) -> NDArray[np.uint8]:
+    """An idx file of unsigned bytes: 4-byte magic (0, 0, type 8, dims), dims as big-endian uint32, the data."""
+    if len(blob) < 4 or blob[:3] != b"\0\0\x08":
+        raise UserError(f"{name}: not an idx file of unsigned bytes")
+    dims = blob[3]
+    if len(blob) < 4 + 4 * dims:
+        raise UserError(f"{name}: cut off inside its header")
+    shape = tuple(int(n) for n in np.frombuffer(blob, ">u4", count=dims, offset=4))
+    found, wanted = len(blob) - 4 - 4 * dims, math.prod(shape)
+    if found != wanted:
+        raise UserError(f"{name}: {found} bytes of data where its header promises {wanted}")
+    return np.frombuffer(blob, np.uint8, offset=4 + 4 * dims).reshape(shape)
+
+
+def read_cifar_binary(blob: bytes, name: str, label_bytes: int) -> Labelled:
+    """Rows of `label_bytes` labels (the last is the one to learn) and 3 x 32 x 32 pixels."""
+    row = label_bytes + 3072
+    if not blob or len(blob) % row:
+        raise UserError(f"{name}: {len(blob)} bytes, not a whole number of {row}-byte rows")
+    rows = np.frombuffer(blob, np.uint8).reshape(-1, row)
+    return planes_to_pixels(rows[:, label_bytes:]), rows[:, label_bytes - 1].astype(np.int64)
+
+
+def read_cifar_python(blob: bytes, name: str, label_key: str) -> Labelled:
+    """A pickled dict with `data` [N, 3072] and a list of labels. Only for bytes whose checksum is known."""
+    try:
+        content = pickle.load(io.BytesIO(blob), encoding="latin1")
+        return planes_to_pixels(content["data"]), np.asarray(content[label_key], np.int64)
+    except (pickle.UnpicklingError, KeyError, EOFError, TypeError) as error:
+        raise UserError(f"{name}: not a CIFAR batch in the python layout ({error})") from error
+
+
+def planes_to_pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Rows of three 32 x 32 colour planes [N, 3072] as pixels [N, 32, 32, 3]."""
+    return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))

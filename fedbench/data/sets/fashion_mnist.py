@@ -1,0 +1,48 @@
+"""Fashion-MNIST in its official idx files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
+from fedbench.data.files import Layout, official
+from fedbench.data.readers import read_idx
+
+DEBIAN = Path("/usr/share/datasets")
+
+
+def parse(blobs: Mapping[str, bytes]) -> Arrays:
+    """Arrays from the four files."""
+    part = {name: read_idx(blob, name) for name, blob in blobs.items()}
+    return Arrays(
+        part["train-images-idx3-ubyte"][..., None],
+        part["train-labels-idx1-ubyte"].astype(np.int64),
+        part["t10k-images-idx3-ubyte"][..., None],
+        part["t10k-labels-idx1-ubyte"].astype(np.int64),
+    )
+
+
+LAYOUT = Layout(
+    folders=("fashion-mnist", "FashionMNIST/raw", "fashion_mnist", "."),
+    files={  # md5 of the published .gz file, and of what is in it (distributions compress it anew)
+        "train-images-idx3-ubyte": ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
+        "train-labels-idx1-ubyte": ("25c81989df183df01b3e8a0aad5dffbe", "9018921c3c673c538a1fc5bad174d6f9"),
+        "t10k-images-idx3-ubyte": ("bef4ecab320f06d8554ea6380940ec79", "8181f5470baa50b63fa0f6fddb340f0a"),
+        "t10k-labels-idx1-ubyte": ("bb300cfdad3c16e7a12a480ee83cd310", "15d484375f8d13e6eb1aabb0c3f46965"),
+    },
+    read=parse,
+)
+
+
+register_dataset(
+    Dataset(
+        name="fashion_mnist",
+        shape=(1, 28, 28),
+        num_classes=10,
+        train_size=60_000,
+        test_size=10_000,
+        load=official("fashion_mnist", [LAYOUT], "FashionMNIST", system=[DEBIAN]),
+        defaults={**PAPER_DEFAULTS, "model": "mlp"},
+    )
+)

@@ -1,0 +1,1 @@
+"""Indicators of section 5 of the paper: pure functions of tensors."""

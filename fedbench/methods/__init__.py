@@ -1,0 +1,30 @@
+"""The aggregation methods, one file each: a method's settings and its rule together."""
+
+from fedbench.methods.base import (
+    METHODS,
+    BatchNormRule,
+    Cohort,
+    Correction,
+    Method,
+    MethodSettings,
+    ProxyData,
+    Server,
+    Update,
+    register_method,
+)
+from fedbench.registry import import_all
+
+import_all(__name__, __path__)
+
+__all__ = [
+    "METHODS",
+    "BatchNormRule",
+    "Cohort",
+    "Correction",
+    "Method",
+    "MethodSettings",
+    "ProxyData",
+    "Server",
+    "Update",
+    "register_method",
+]

@@ -1,0 +1,159 @@
+"""What a method is: settings, a client side given as data, a server side given as a pure rule.
+
+A round of the paper's Algorithm 1, from a method's point of view:
+
+    correction(state, ...)   what clients add to their gradient           (FedProx, FedDyn; default nothing)
+    aggregate(cohort, ...)   w_g' = gamma * sum_i lambda_i w_i, or any other rule
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from fedbench.models import FlatModel
+from fedbench.registry import Registry
+
+BatchNormRule = Literal["average", "proxy", "local"]
+ProxyUse = Literal["none", "unlabelled", "labelled"]
+State = Mapping[str, Tensor]
+
+
+class MethodSettings(BaseModel):
+    """Settings of a method; a subclass sets `name` to its registered name and adds its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    name: str
+
+    @property
+    def proxy_use(self) -> ProxyUse:
+        """Whether the method needs the server's proxy data, and their labels."""
+        return "none"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A method's client side, as data: gradient += linear + mu * (w - anchor), then its norm is cut to `clip`.
+
+    `linear` and `anchor` are [P]; weight decay and momentum come after, for every method alike.
+    """
+
+    linear: Tensor | None = None
+    mu: float = 0.0
+    anchor: Tensor | None = None
+    clip: float | None = None
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """What the server holds after local training in one round; rows are sorted by client id.
+
+    round 1-based; clients: ids [m]; p: data-size weights over the cohort [m], summing to 1;
+    w: the global model before the round [P]; W: the clients' models [m, P]; B: their running statistics [m, Q];
+    global_lr: eta_g; num_clients: n, all clients, sampled or not.
+    """
+
+    round: int
+    clients: tuple[int, ...]
+    p: Tensor
+    w: Tensor
+    W: Tensor
+    B: Tensor
+    global_lr: float
+    num_clients: int
+
+    def combine(self, lambda_: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
+        """gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
+        mean = lambda_ @ self.W
+        if self.global_lr != 1.0:
+            mean.mul_(self.global_lr).add_(self.w, alpha=1.0 - self.global_lr)
+        return mean.mul_(gamma)
+
+
+@dataclass(frozen=True)
+class ProxyData:
+    """The proxy set on the run's device, ready to be fed: inputs x [N, C, H, W], labels y [N].
+
+    `batches(rng, size)` gives the index tensors of one epoch, shuffled, or drawn class-balanced with replacement
+    where the config says so.
+    """
+
+    x: Tensor
+    y: Tensor
+    batches: Callable[[np.random.Generator, int], list[Tensor]]
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's tools: a model to load vectors into, the proxy set (if any), and this round's generator."""
+
+    model: FlatModel
+    proxy: ProxyData | None
+    rng: Callable[[str], np.random.Generator]
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a method makes of a cohort: the new global model and what to record of it.
+
+    `buffers` are running statistics that the rule itself leaves behind; None leaves them to the `bn` rule.
+    `state` is what the method wants back in the next round.
+    """
+
+    w: Tensor
+    lambda_: Tensor
+    gamma: float = 1.0
+    state: State = field(default_factory=dict)
+    buffers: Tensor | None = None
+
+
+S = TypeVar("S", bound=MethodSettings)
+
+
+class Method(ABC, Generic[S]):
+    """A method with its settings. Subclasses are stateless: what lives on between rounds is in `state`."""
+
+    Settings: ClassVar[type[MethodSettings]]
+    bn: ClassVar[BatchNormRule] = "average"
+
+    def __init__(self, settings: S) -> None:
+        self.settings = settings
+
+    def start(self, num_clients: int, w: Tensor) -> State:
+        """The state before the first round, for n clients and an initial model [P]."""
+        return {}
+
+    def correction(self, state: State, client: int, w: Tensor) -> Correction | None:
+        """What `client` adds to its gradient when it starts from the global model w [P]."""
+        return None
+
+    @abstractmethod
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """The new global model."""
+
+
+METHODS: Registry[type[Method[Any]]] = Registry("method")
+
+M = TypeVar("M", bound=type[Method[Any]])
+
+
+def register_method(version: str | None = None) -> Callable[[M], M]:
+    """Decorate a Method subclass; its name is the one that its Settings fix. One from outside gives a `version`."""
+
+    def register(method: M) -> M:
+        (name,) = get_args(method.Settings.model_fields["name"].annotation)
+        METHODS.add(name, method, version)
+        return method
+
+    return register
+
+
+def size_weighted(cohort: Cohort, gamma: float = 1.0, state: State | None = None) -> Update:
+    """Aggregate by data sizes, scaled by gamma."""
+    return Update(w=cohort.combine(cohort.p, gamma), lambda_=cohort.p, gamma=gamma, state=state or {})
+
+

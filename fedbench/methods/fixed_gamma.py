@@ -1,0 +1,25 @@
+"""Fixed global weight shrinking: FedAvg scaled by a constant (section 3 of the paper)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method, size_weighted
+
+
+class FixedGammaSettings(MethodSettings):
+    """gamma: the shrinking factor, 1 is FedAvg."""
+
+    name: Literal["fixed_gamma"] = "fixed_gamma"
+    gamma: Annotated[float, Field(gt=0)] = 0.95
+
+
+@register_method()
+class FixedGamma(Method[FixedGammaSettings]):
+    """w_g' = gamma * sum_i (|D_i| / |D|) w_i."""
+
+    Settings = FixedGammaSettings
+
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """Average by data sizes, then shrink."""
+        return size_weighted(cohort, self.settings.gamma)

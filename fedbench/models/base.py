@@ -1,0 +1,60 @@
+"""The registry of models and how one is built and initialised."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from fedbench.errors import ConfigError
+from fedbench.models.flat import FlatModel
+from fedbench.registry import Registry
+from fedbench.rng import torch_seed
+
+Shape = tuple[int, int, int]
+Builder = Callable[[Shape, int], nn.Module]
+
+MODELS: Registry[Builder] = Registry("model")
+
+
+def register_model(name: str, version: str | None = None) -> Callable[[Builder], Builder]:
+    """Decorate `build(shape, num_classes) -> nn.Module`; shape is (C, H, W), the module maps [B, C, H, W] to logits.
+
+    A model from outside the package gives a `version`.
+    """
+
+    def register(builder: Builder) -> Builder:
+        MODELS.add(name, builder, version)
+        return builder
+
+    return register
+
+
+def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
+    """A module with torch's own initial weights (from the global generator: use `initial` for a run)."""
+    builder = MODELS.get(name)
+    try:
+        return builder(shape, num_classes)
+    except (ValueError, RuntimeError) as error:
+        size = "x".join(map(str, shape))
+        raise ConfigError(f"model '{name}' cannot be built for {size} images: {error}") from error
+
+
+@lru_cache
+def has_batch_norm(name: str, shape: Shape, num_classes: int) -> bool:
+    """Whether the model has running statistics; found by building it without memory."""
+    with torch.device("meta"):
+        return any(buffer.is_floating_point() for buffer in build(name, shape, num_classes).buffers())
+
+
+def initial(
+    name: str, shape: Shape, num_classes: int, seed: int, device: torch.device, dtype: torch.dtype
+) -> FlatModel:
+    """The model with the weights that (architecture, shape, seed) fix, whatever ran before in this process.
+
+    They are drawn in float32 on the CPU, so every device and precision starts from the same point.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.manual_seed(torch_seed(seed, f"init/{name}/{shape}/{num_classes}"))
+        module = build(name, shape, num_classes).to(torch.float32)
+    return FlatModel(module, device, dtype)

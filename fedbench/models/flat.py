@@ -1,0 +1,75 @@
+"""A module whose parameters, gradients and running statistics are views of three flat vectors."""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+class FlatModel:
+    """A model as a function of a flat vector.
+
+    `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running
+    statistics of batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I), so
+    that they are channels-last for convolutions.
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+        self.module = module
+        for layer in module.modules():
+            if isinstance(layer, _BatchNorm):
+                layer.num_batches_tracked = None  # momentum is a constant: the count is never used
+        parameters = list(module.named_parameters())
+        buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
+        self.names = [name for name, _ in parameters]
+        self.offsets = _offsets([parameter for _, parameter in parameters])
+        self.w = torch.empty(self.offsets[-1], device=device, dtype=dtype)
+        self.grad = torch.zeros_like(self.w)
+        for (_, parameter), span in zip(parameters, pairwise(self.offsets), strict=True):
+            view = _view(self.w[slice(*span)], parameter.shape)
+            view.copy_(parameter.detach())
+            parameter.data = view
+            parameter.grad = _view(self.grad[slice(*span)], parameter.shape)
+        offsets = _offsets([buffer for _, buffer in buffers])
+        self.buffers = torch.empty(offsets[-1], device=device, dtype=dtype)
+        for (name, buffer), span in zip(buffers, pairwise(offsets), strict=True):
+            view = _view(self.buffers[slice(*span)], buffer.shape)
+            view.copy_(buffer)
+            owner, _, leaf = name.rpartition(".")
+            module.get_submodule(owner)._buffers[leaf] = view
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits [B, classes] of images [B, C, H, W]."""
+        logits: Tensor = self.module(x)
+        return logits
+
+    @torch.no_grad()
+    def load(self, w: Tensor, buffers: Tensor) -> None:
+        """Copy parameters [P] and running statistics [Q] in."""
+        self.w.copy_(w)
+        self.buffers.copy_(buffers)
+
+    def train(self, mode: bool = True) -> None:
+        """Train mode (batch statistics) or, with False, eval mode (running statistics)."""
+        self.module.train(mode)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The weights under their usual names, in the usual memory layout, on the CPU."""
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in self.module.state_dict().items()}
+
+
+def _offsets(tensors: list[Tensor] | list[nn.Parameter]) -> list[int]:
+    """Where each tensor starts in the flat vector, then the total."""
+    offsets = [0]
+    for tensor in tensors:
+        offsets.append(offsets[-1] + tensor.numel())
+    return offsets
+
+
+def _view(flat: Tensor, shape: torch.Size) -> Tensor:
+    """A piece of the flat vector as a tensor of `shape`, channels-last for 4-d weights."""
+    if len(shape) != 4:
+        return flat.view(shape)
+    o, i, h, w = shape
+    return flat.view(o, h, w, i).permute(0, 3, 1, 2)

@@ -1,0 +1,43 @@
+"""What becomes of batch norm's running statistics: the `bn` rules."""
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fedbench.methods import BatchNormRule, Cohort, ProxyData, Server, Update
+from fedbench.models import FlatModel
+
+BATCH = 128
+
+
+def aggregate_statistics(rule: BatchNormRule, cohort: Cohort, update: Update, server: Server) -> Tensor:
+    """The server's running statistics [Q] after a round.
+
+    average, local: lambda @ B (gamma never scales them); proxy: what the method left behind, else one pass over the
+    proxy set. Under local and proxy each client goes on with its own, under average with the server's.
+    """
+    if update.buffers is not None:
+        return update.buffers
+    if not cohort.B.shape[1]:
+        return cohort.B.new_empty(0)
+    if rule == "proxy":
+        if server.proxy is None:
+            raise RuntimeError("bn=proxy without a proxy set")  # the config does not let this happen
+        return proxy_statistics(server.model, update.w, server.proxy, server)
+    return update.lambda_ @ cohort.B
+
+
+@torch.no_grad()
+def proxy_statistics(model: FlatModel, w: Tensor, proxy: ProxyData, server: Server) -> Tensor:
+    """Running statistics [Q] of model w [P] from one train-mode pass over the proxy set, all batches weighing the same."""
+    model.load(w, model.buffers)
+    model.train()
+    layers = [layer for layer in model.module.modules() if isinstance(layer, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for step, index in enumerate(proxy.batches(server.rng("bn"), BATCH), start=1):
+        for layer in layers:
+            layer.momentum = 1 / step  # the first batch replaces, then a cumulative mean
+        model(proxy.x.index_select(0, index))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    return model.buffers.clone()

@@ -1,0 +1,67 @@
+"""Checkpoints of a run: checksummed files, the newest valid one wins."""
+
+import hashlib
+import io
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedbench.files import write_bytes
+from fedbench.simulation.loop import RunState, Simulation
+from fedbench.simulation.record import Record
+
+KEEP = 2
+_DIGEST = hashlib.sha256().digest_size
+
+
+def save(simulation: Simulation, folder: Path) -> Path:
+    """Write the state after the last finished round; the last two checkpoints are kept."""
+    state = simulation.state
+    content = {item.name: getattr(state, item.name) for item in fields(RunState)}
+    content["history"] = [record.as_dict() for record in state.history]
+    content["method"] = dict(state.method)
+    stream = io.BytesIO()
+    torch.save({"hash": simulation.config.hash, "state": content}, stream)
+    blob = stream.getvalue()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"round-{state.round:06d}.ckpt"
+    write_bytes(path, hashlib.sha256(blob).digest() + blob)
+    for old in sorted(folder.glob("round-*.ckpt"))[:-KEEP]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def restore(simulation: Simulation, folder: Path) -> list[str]:
+    """Put the newest valid checkpoint's state into the simulation, if there is one.
+
+    Returns a line for every damaged checkpoint that was passed over.
+    """
+    complaints = []
+    for path in sorted(folder.glob("round-*.ckpt"), reverse=True):
+        content = _read(path, simulation)
+        if content is None:
+            complaints.append(f"{path}: damaged checkpoint or one of another experiment, passed over")
+            continue
+        history = [Record(**_tuples(record)) for record in content.pop("history")]
+        simulation.state = RunState(**content, history=history)
+        break
+    return complaints
+
+
+def _read(path: Path, simulation: Simulation) -> dict[str, Any] | None:
+    """The state in a file, or None if the file is damaged or belongs to another config."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return None
+    digest, blob = raw[:_DIGEST], raw[_DIGEST:]
+    if hashlib.sha256(blob).digest() != digest:
+        return None
+    content = torch.load(io.BytesIO(blob), map_location=simulation.device, weights_only=True)
+    return content["state"] if content["hash"] == simulation.config.hash else None
+
+
+def _tuples(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}

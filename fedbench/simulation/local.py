@@ -1,0 +1,92 @@
+"""Local training: E epochs of SGD over a plan of batches, on a flat vector."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedbench.config import TrialConfig
+from fedbench.data.federation import Samples
+from fedbench.data.partition import Indices
+from fedbench.methods import Correction
+from fedbench.models import FlatModel
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A client's batches of one round, drawn ahead: full [E, steps, B] and the ragged rest of each epoch [E, rest]."""
+
+    full: Tensor
+    rest: Tensor
+
+    def batches(self) -> Iterator[Tensor]:
+        """Index tensors in training order."""
+        for full, rest in zip(self.full.unbind(), self.rest.unbind(), strict=True):
+            yield from full.unbind()
+            if len(rest):
+                yield rest
+
+
+def draw_plan(shard: Indices, epochs: int, batch_size: int, rng: np.random.Generator, device: torch.device) -> Plan:
+    """Every epoch is a fresh shuffle of the whole shard; no sample is dropped."""
+    order = torch.from_numpy(np.stack([rng.permutation(shard) for _ in range(epochs)])).to(device)
+    steps = len(shard) // batch_size
+    cut = steps * batch_size
+    return Plan(order[:, :cut].reshape(epochs, steps, batch_size), order[:, cut:])
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """The local optimiser: v <- momentum v + g + weight_decay w; w <- w - lr v. lr is a 0-d tensor."""
+
+    lr: Tensor
+    momentum: float
+    weight_decay: float
+
+    @classmethod
+    def of_round(cls, config: TrialConfig, round_: int, device: torch.device) -> "Sgd":
+        """lr * lr_decay^(t - 1) in round t = 1, 2, ..."""
+        clients = config.clients
+        lr = clients.lr * clients.lr_decay ** (round_ - 1)
+        dtype = getattr(torch, config.precision)
+        return cls(torch.tensor(lr, device=device, dtype=dtype), clients.momentum, clients.weight_decay)
+
+
+def local_train(
+    model: FlatModel, samples: Samples, plan: Plan, sgd: Sgd, velocity: Tensor, correction: Correction | None
+) -> Tensor:
+    """Train `model` in place along the plan; `velocity` [P] is updated in place too.
+
+    Returns the mean loss over all samples seen, a 0-d tensor on the device: nothing here waits for the device.
+    """
+    model.train()
+    w, grad, step = model.w, model.grad, -sgd.lr
+    total, seen = torch.zeros((), device=w.device, dtype=torch.float64), 0
+    for index in plan.batches():
+        x, y = samples.batch(index)
+        grad.zero_()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            if correction is not None:
+                correct(grad, w, correction)
+            grad.add_(w, alpha=sgd.weight_decay)
+            velocity.mul_(sgd.momentum).add_(grad)
+            w.addcmul_(velocity, step)
+            total += loss.detach() * len(index)
+        seen += len(index)
+    return total / seen
+
+
+def correct(grad: Tensor, w: Tensor, correction: Correction) -> None:
+    """grad += linear + mu * (w - anchor), then cut its norm to `clip`; all [P], in place, without a device sync."""
+    if correction.linear is not None:
+        grad.add_(correction.linear)
+    if correction.mu and correction.anchor is not None:
+        grad.add_(w - correction.anchor, alpha=correction.mu)
+    if correction.clip is not None:
+        norm = torch.linalg.vector_norm(grad)
+        grad.mul_(torch.clamp(correction.clip / (norm + 1e-6), max=1.0))

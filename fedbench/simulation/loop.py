@@ -1,0 +1,220 @@
+"""The round loop: Algorithm 1 of the paper."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedbench.config import TrialConfig
+from fedbench.data.federation import Samples, build_federation
+from fedbench.indicators.coherence import cohort_coherence, pairwise_cosine
+from fedbench.indicators.shrinking import shrinking
+from fedbench.methods import METHODS, Cohort, ProxyData, Server, Update
+from fedbench.methods.base import State
+from fedbench.models import initial
+from fedbench.rng import generator
+from fedbench.simulation.batchnorm import aggregate_statistics
+from fedbench.simulation.compute import exact, pick_device
+from fedbench.simulation.evaluation import evaluate
+from fedbench.simulation.local import Sgd, draw_plan, local_train
+from fedbench.simulation.record import Record
+
+LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
+
+
+@dataclass
+class RunState:
+    """Everything that lives on from one round to the next, and so everything a checkpoint holds.
+
+    w [P], buffers [Q]: the global model; velocity [n, P]: the clients' momentum, where kept;
+    client_buffers [n, Q]: their running statistics, where kept; method: the method's own state.
+    """
+
+    round: int
+    w: Tensor
+    buffers: Tensor
+    velocity: Tensor | None
+    client_buffers: Tensor | None
+    method: State
+    history: list[Record] = field(default_factory=list)
+
+
+class Simulation:
+    """One federated run, a round a `step`. All that changes is in `state`."""
+
+    def __init__(self, config: TrialConfig, data_dir: Path | None = None) -> None:
+        self.config = config
+        self.device = pick_device(config.run.device)
+        dtype = getattr(torch, config.precision)
+        dataset = config.dataset
+        with exact(config.run, self.device):
+            self.federation = build_federation(config, data_dir, self.device)
+            self.model = initial(
+                config.model, dataset.shape, dataset.num_classes, config.seed, self.device, dtype
+            )
+            self.method = METHODS.get(config.method.name)(config.method)
+            self.proxy = proxy_data(self.federation.proxy, config) if self.federation.proxy else None
+            self.state = self._start()
+
+    def _start(self) -> RunState:
+        clients, model = self.config.clients, self.model
+        w, buffers, n = model.w.clone(), model.buffers.clone(), clients.count
+        keep = clients.momentum_state == "keep" and clients.momentum > 0
+        return RunState(
+            round=0,
+            w=w,
+            buffers=buffers,
+            velocity=w.new_zeros(n, len(w)) if keep else None,
+            client_buffers=None if self.config.bn == "average" else buffers.expand(n, -1).clone(),
+            method=self.method.start(n, w),
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether all rounds have run, or the run has diverged."""
+        history = self.state.history
+        return self.state.round >= self.config.rounds or bool(history and history[-1].diverged)
+
+    def step(self) -> Record:
+        """Run one round: sample, train, aggregate, evaluate, record."""
+        with exact(self.config.run, self.device):
+            record = self._round(self.state.round + 1)
+        self.state.round = record.round
+        self.state.history.append(record)
+        return record
+
+    def _round(self, t: int) -> Record:
+        config, state = self.config, self.state
+        clients = sample_clients(config, t)
+        sizes = self.federation.split.sizes[list(clients)]
+        record = Record(round=t, clients=clients, samples=tuple(int(size) for size in sizes))
+
+        started = self._now()
+        W, B, losses = self.train_cohort(t, clients)
+        trained = self._now()
+        p = torch.from_numpy(sizes / sizes.sum()).to(W)
+        record = replace(record, train_loss=_finite(float(p.to(losses) @ losses)), seconds_train=trained - started)
+        if reason := non_finite(clients, losses, W):
+            return replace(record, diverged=f"round {t}: {reason}")
+
+        cohort = Cohort(t, clients, p, state.w, W, B, config.server.global_lr, config.clients.count)
+        server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
+        update = self.method.aggregate(cohort, state.method, server)
+        buffers = aggregate_statistics(config.bn, cohort, update, server)
+        aggregated = self._now()
+        record = replace(record, **self.indicators(cohort, update), seconds_server=aggregated - trained)
+        if not bool(torch.isfinite(update.w).all() & torch.isfinite(buffers).all()):
+            return replace(record, diverged=f"round {t}: the aggregated model has non-finite weights")
+
+        state.w, state.buffers, state.method = update.w, buffers, update.state
+        record = self.score(record)
+        return replace(record, seconds_eval=self._now() - aggregated)
+
+    def train_cohort(self, t: int, clients: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+        """Train every client of the cohort from the global model: W [m, P], B [m, Q], mean losses [m]."""
+        config, state, model = self.config, self.state, self.model
+        W = state.w.new_empty(len(clients), len(state.w))
+        B = state.buffers.new_empty(len(clients), len(state.buffers))
+        losses = torch.empty(len(clients), device=self.device, dtype=torch.float64)
+        sgd = Sgd.of_round(config, t, self.device)
+        fresh = torch.empty_like(state.w) if state.velocity is None else None
+        for row, client in enumerate(clients):
+            rng = generator(config.seed, "batches", t, client)
+            shard = self.federation.split.shards[client]
+            plan = draw_plan(shard, config.clients.epochs, config.clients.batch_size, rng, self.device)
+            velocity = fresh.zero_() if fresh is not None else state.velocity[client]  # type: ignore[index]
+            own = state.buffers if state.client_buffers is None else state.client_buffers[client]
+            model.load(state.w, own)
+            correction = self.method.correction(state.method, client, state.w)
+            losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
+            W[row], B[row] = model.w, model.buffers
+            if state.client_buffers is not None:
+                state.client_buffers[client] = model.buffers
+        return W, B, losses
+
+    def indicators(self, cohort: Cohort, update: Update) -> dict[str, object]:
+        """The cheap indicators of a round, by record field."""
+        terms = shrinking(cohort.w, update.lambda_ @ cohort.W, update.gamma, cohort.global_lr)
+        result: dict[str, object] = {
+            **terms._asdict(),
+            "gamma": update.gamma,
+            "norm_w": _finite(float(torch.linalg.vector_norm(update.w))),
+            "lambda_": tuple(float(x) for x in update.lambda_),
+        }
+        if self.config.indicators.coherence:
+            cosine = pairwise_cosine(cohort.w, cohort.W)
+            result["coherence_def"], result["coherence_mean"] = cohort_coherence(cosine, cohort.p)
+        return result
+
+    def score(self, record: Record) -> Record:
+        """Evaluate the global model on the test set, and on the validation set if there is one, where due."""
+        config, state = self.config, self.state
+        if record.round % config.eval_every and record.round <= config.rounds - LAST_ROUNDS:
+            return record
+        test = evaluate(self.model, state.w, state.buffers, self.federation.test)
+        if not math.isfinite(test.loss):
+            return replace(record, diverged=f"round {record.round}: the test loss is {test.loss}")
+        record = replace(record, test_accuracy=test.accuracy, test_loss=test.loss)
+        if self.federation.validation is None:
+            return record
+        score = evaluate(self.model, state.w, state.buffers, self.federation.validation)
+        return replace(record, validation_accuracy=score.accuracy, validation_loss=_finite(score.loss))
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes that the whole cohort sends up and receives in one round.
+
+        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`.
+        """
+        parameters, statistics = len(self.state.w), len(self.state.buffers)
+        rule, item, m = self.config.bn, self.state.w.element_size(), self.config.participants
+        up = parameters + (statistics if rule != "proxy" else 0)
+        down = parameters + (statistics if rule == "average" else 0)
+        return m * up * item, m * down * item
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+
+def simulate(config: TrialConfig, data_dir: Path | None = None) -> Iterator[Record]:
+    """Run one whole federated run, a record a round; ends early, with a record that says so, if it diverges."""
+    simulation = Simulation(config, data_dir)
+    while not simulation.done:
+        yield simulation.step()
+
+
+def sample_clients(config: TrialConfig, t: int) -> tuple[int, ...]:
+    """The cohort of round t: m of n clients, uniform without replacement, sorted by id; the same for every method."""
+    order = generator(config.seed, "participation", t).permutation(config.clients.count)
+    return tuple(sorted(int(client) for client in order[: config.participants]))
+
+
+def proxy_data(samples: Samples, config: TrialConfig) -> ProxyData:
+    """The proxy set, ready to be fed, with its way of drawing batches."""
+    labels = samples.labels.cpu().numpy()
+    counts = np.bincount(labels, minlength=config.dataset.num_classes)
+    weights = 1 / (counts[labels] * np.count_nonzero(counts))
+
+    def batches(rng: np.random.Generator, size: int) -> list[Tensor]:
+        n = len(labels)
+        order = rng.choice(n, size=n, p=weights) if config.proxy.balanced_sampling else rng.permutation(n)
+        return list(torch.from_numpy(order).to(samples.labels.device).split(size))
+
+    return ProxyData(samples.inputs(slice(None)), samples.labels, batches)
+
+
+def non_finite(clients: tuple[int, ...], losses: Tensor, W: Tensor) -> str | None:
+    """Which clients left finite numbers, or None: one sync for the whole cohort."""
+    good = torch.isfinite(losses) & torch.isfinite(torch.linalg.vector_norm(W, ord=math.inf, dim=1))
+    bad = [client for client, fine in zip(clients, good.tolist(), strict=True) if not fine]
+    return f"non-finite loss or weights after local training of client {', '.join(map(str, bad))}" if bad else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

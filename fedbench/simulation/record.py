@@ -1,0 +1,39 @@
+"""What one round leaves behind."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round. Accuracies are fractions; None means not evaluated, not defined, or diverged.
+
+    train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; gamma, r, norm_opt,
+    norm_reg: see `indicators.shrinking`; norm_w: length of the new global model; clients, lambda_, samples: the cohort, its
+    weights and data sizes |D_i|; diverged: the reason why the run ends here, if it does.
+    """
+
+    round: int
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    train_loss: float | None = None
+    gamma: float | None = None
+    r: float | None = None
+    norm_opt: float | None = None
+    norm_reg: float | None = None
+    norm_w: float | None = None
+    coherence_def: float | None = None
+    coherence_mean: float | None = None
+    seconds_train: float = 0.0
+    seconds_server: float = 0.0
+    seconds_eval: float = 0.0
+    validation_accuracy: float | None = None
+    validation_loss: float | None = None
+    clients: tuple[int, ...] = ()
+    lambda_: tuple[float, ...] = ()
+    samples: tuple[int, ...] = ()
+    diverged: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields by name, made of plain types."""
+        return asdict(self)

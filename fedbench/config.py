@@ -79,7 +79,8 @@ class ServerConfig(Section):
 class ProxyConfig(Section):
     """The server's proxy set, drawn from the test set. size: default 10 a class.
 
-    pool: images kept out of the test set (default: as many as the proxy needs), so that a study over sizes scores all on the same images.
+    pool: images kept out of the test set (default: as many as the proxy needs), so that a study over sizes scores all
+    of them on the same images.
     longtail: rho, 1 for a class-balanced proxy; longtail_total: keep the head's count (a smaller proxy) or the total.
     balanced_sampling: draw batches class-balanced, with replacement.
     """
@@ -163,7 +164,7 @@ class TrialConfig(Section):
 
     @property
     def participants(self) -> int:
-        """m = max(1, round(ratio * n)) clients a round."""
+        """M = max(1, round(ratio * n)) clients a round."""
         return max(1, round(self.clients.participation * self.clients.count))
 
     @property
@@ -285,7 +286,9 @@ def check(config: TrialConfig) -> None:
     for key in ("alpha", "alpha2"):
         given = getattr(data, key)
         if given is not None and key not in allowed:
-            raise ConfigError(f"data.{key} = {given}: has no meaning with data.partition={data.partition}; leave it out")
+            raise ConfigError(
+                f"data.{key} = {given}: has no meaning with data.partition={data.partition}; leave it out"
+            )
         if given is None and key in allowed:
             raise ConfigError(f"data.{key} = null: data.partition={data.partition} needs a number above 0")
     if data.partition == "three_node" and n != 3:

@@ -8,6 +8,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,42 +98,56 @@ def _md5(blob: bytes) -> str:
     return hashlib.md5(blob, usedforsecurity=False).hexdigest()
 
 
-def official(
-    name: str, layouts: Sequence[Layout], torchvision_name: str, system: Sequence[Path] = ()
-) -> Callable[[Path | None], Arrays]:
-    """A loader of a published data set: found (or downloaded by torchvision), verified, read, cached.
+@dataclass(frozen=True)
+class Official:
+    """The source of a published data set: found or downloaded by torchvision, verified, read, cached.
 
     Looks in the user's folder, $FEDBENCH_DATA, the cache, then in the `system` folders.
     """
 
-    def load(data_dir: Path | None) -> Arrays:
-        roots = [*search_path(data_dir), *system]
-        found = find(layouts, roots) or _download(name, layouts, torchvision_name, roots, data_dir)
-        return cached(name, found.paths.values(), lambda: read(found))
+    name: str
+    layouts: Sequence[Layout]
+    torchvision_name: str
+    system: Sequence[Path] = ()
 
-    return load
+    def __call__(self, data_dir: Path | None) -> Arrays:
+        """The arrays, from the cache if these very files were read before."""
+        found = self.find(data_dir, download=True)
+        return cached(self.name, found.paths.values(), lambda: read(found))
 
-
-def _download(
-    name: str, layouts: Sequence[Layout], torchvision_name: str, looked_in: Sequence[Path], data_dir: Path | None
-) -> Found:
-    """Let torchvision fetch a data set into the user's folder, or into the cache."""
-    target = data_dir or cache_dir() / "downloads"
-    try:
-        from torchvision import datasets  # lazy: its wheel does not import beside every build of torch
-
-        target.mkdir(parents=True, exist_ok=True)
-        getattr(datasets, torchvision_name)(str(target), download=True)
-    except Exception as error:  # torchvision raises anything from RuntimeError to URLError
-        folders = " or ".join(f"DIR/{layout.folders[0]}/ ({', '.join(layout.files)})" for layout in layouts)
+    def find(self, data_dir: Path | None, *, download: bool) -> Found:
+        """Where the files are; an error says where it looked and how to get them."""
+        roots = [*search_path(data_dir), *self.system]
+        if found := find(self.layouts, roots):
+            return found
+        problem = "not downloaded"
+        target = data_dir or cache_dir() / "downloads"
+        if download:
+            problem = self._download(target) or f"downloaded to {target}, but its files are not there"
+            if found := find(self.layouts, [target]):
+                return found
+        folders = " or ".join(f"DIR/{layout.folders[0]}/ ({', '.join(layout.files)})" for layout in self.layouts)
         raise UserError(
-            f"data set '{name}' is not in {', '.join(map(str, looked_in))} and could not be downloaded "
-            f"({type(error).__name__}: {_first_line(error)}); put the official files into {folders} "
-            "and name DIR with --data-dir or $FEDBENCH_DATA"
-        ) from error
-    if found := find(layouts, [target]):
-        return found
-    raise UserError(f"data set '{name}' was downloaded to {target}, but its files are not there")
+            f"data set '{self.name}' is not in {', '.join(map(str, roots))} ({problem}); "
+            f"put the official files into {folders} and name DIR with --data-dir or $FEDBENCH_DATA"
+        )
+
+    def _download(self, target: Path) -> str | None:
+        """Let torchvision fetch the files; returns what went wrong, if anything."""
+        try:
+            from torchvision import datasets  # lazy: its wheel does not import beside every build of torch
+        except (ImportError, RuntimeError) as error:
+            return f"cannot be downloaded, torchvision does not work beside this build of torch: {_first_line(error)}"
+        made = [folder for folder in (target, *target.parents) if not folder.exists()]
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            getattr(datasets, self.torchvision_name)(str(target), download=True)
+        except Exception as error:  # torchvision raises anything from RuntimeError to URLError
+            for folder in made:  # leave nothing behind
+                with suppress(OSError):
+                    folder.rmdir()
+            return f"the download failed: {type(error).__name__}: {_first_line(error)}"
+        return None
 
 
 def _first_line(error: Exception) -> str:

@@ -88,7 +88,7 @@ def _cut(own: Indices, proportions: NDArray[np.float64]) -> list[Indices]:
 
 
 def apportion(weights: Sequence[float], total: int) -> list[int]:
-    """Whole numbers in proportion to `weights` that sum to exactly `total`, by largest remainders (first wins a tie)."""
+    """Whole numbers in proportion to `weights` that sum to `total`, by largest remainders (the first wins a tie)."""
     shares = np.asarray(weights, np.float64) * (total / max(sum(weights), 1e-300))
     result = np.floor(shares + 1e-9).astype(np.int64)
     order = np.argsort(result - shares, kind="stable")

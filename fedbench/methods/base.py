@@ -67,7 +67,7 @@ class Cohort:
     num_clients: int
 
     def combine(self, lambda_: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
-        """gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
+        """Gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
         mean = lambda_ @ self.W
         if self.global_lr != 1.0:
             mean.mul_(self.global_lr).add_(self.w, alpha=1.0 - self.global_lr)
@@ -155,5 +155,3 @@ def register_method(version: str | None = None) -> Callable[[M], M]:
 def size_weighted(cohort: Cohort, gamma: float = 1.0, state: State | None = None) -> Update:
     """Aggregate by data sizes, scaled by gamma."""
     return Update(w=cohort.combine(cohort.p, gamma), lambda_=cohort.p, gamma=gamma, state=state or {})
-
-

@@ -53,6 +53,4 @@ def densenet121(shape: Shape, num_classes: int) -> nn.Module:
         for _ in range(depth):
             layers.append(DenseLayer(channels))
             channels += GROWTH
-    return nn.Sequential(
-        *layers, nn.BatchNorm2d(channels), nn.ReLU(), GlobalMean(), nn.Linear(channels, num_classes)
-    )
+    return nn.Sequential(*layers, nn.BatchNorm2d(channels), nn.ReLU(), GlobalMean(), nn.Linear(channels, num_classes))

@@ -10,9 +10,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 class FlatModel:
     """A model as a function of a flat vector.
 
-    `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running
-    statistics of batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I), so
-    that they are channels-last for convolutions.
+    `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running statistics of
+    batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I): they
+    are channels-last for convolutions.
     """
 
     def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:

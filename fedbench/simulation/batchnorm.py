@@ -29,7 +29,7 @@ def aggregate_statistics(rule: BatchNormRule, cohort: Cohort, update: Update, se
 
 @torch.no_grad()
 def proxy_statistics(model: FlatModel, w: Tensor, proxy: ProxyData, server: Server) -> Tensor:
-    """Running statistics [Q] of model w [P] from one train-mode pass over the proxy set, all batches weighing the same."""
+    """Running statistics [Q] of model w [P]: the mean over the batches of one train-mode pass over the proxy set."""
     model.load(w, model.buffers)
     model.train()
     layers = [layer for layer in model.module.modules() if isinstance(layer, _BatchNorm)]

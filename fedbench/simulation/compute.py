@@ -26,7 +26,10 @@ def pick_device(name: str) -> torch.device:
 def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
     """Fixed thread count, full precision, deterministic algorithms, gradients on: whatever the process had before."""
     threads = torch.get_num_threads()
-    deterministic, warn_only = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic, warn_only = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     matmul, cudnn, bench = (
         torch.backends.cuda.matmul.allow_tf32,
         torch.backends.cudnn.allow_tf32,

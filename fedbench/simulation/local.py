@@ -48,7 +48,7 @@ class Sgd:
 
     @classmethod
     def of_round(cls, config: TrialConfig, round_: int, device: torch.device) -> "Sgd":
-        """lr * lr_decay^(t - 1) in round t = 1, 2, ..."""
+        """Lr * lr_decay^(t - 1) in round t = 1, 2, ..."""
         clients = config.clients
         lr = clients.lr * clients.lr_decay ** (round_ - 1)
         dtype = getattr(torch, config.precision)
@@ -82,7 +82,7 @@ def local_train(
 
 
 def correct(grad: Tensor, w: Tensor, correction: Correction) -> None:
-    """grad += linear + mu * (w - anchor), then cut its norm to `clip`; all [P], in place, without a device sync."""
+    """Grad += linear + mu * (w - anchor), then cut its norm to `clip`; all [P], in place, without a device sync."""
     if correction.linear is not None:
         grad.add_(correction.linear)
     if correction.mu and correction.anchor is not None:

@@ -54,9 +54,7 @@ class Simulation:
         dataset = config.dataset
         with exact(config.run, self.device):
             self.federation = build_federation(config, data_dir, self.device)
-            self.model = initial(
-                config.model, dataset.shape, dataset.num_classes, config.seed, self.device, dtype
-            )
+            self.model = initial(config.model, dataset.shape, dataset.num_classes, config.seed, self.device, dtype)
             self.method = METHODS.get(config.method.name)(config.method)
             self.proxy = proxy_data(self.federation.proxy, config) if self.federation.proxy else None
             self.state = self._start()
@@ -107,7 +105,7 @@ class Simulation:
         update = self.method.aggregate(cohort, state.method, server)
         buffers = aggregate_statistics(config.bn, cohort, update, server)
         aggregated = self._now()
-        record = replace(record, **self.indicators(cohort, update), seconds_server=aggregated - trained)
+        record = replace(self.observe(record, cohort, update), seconds_server=aggregated - trained)
         if not bool(torch.isfinite(update.w).all() & torch.isfinite(buffers).all()):
             return replace(record, diverged=f"round {t}: the aggregated model has non-finite weights")
 
@@ -137,19 +135,22 @@ class Simulation:
                 state.client_buffers[client] = model.buffers
         return W, B, losses
 
-    def indicators(self, cohort: Cohort, update: Update) -> dict[str, object]:
-        """The cheap indicators of a round, by record field."""
+    def observe(self, record: Record, cohort: Cohort, update: Update) -> Record:
+        """Add the cheap indicators of a round."""
         terms = shrinking(cohort.w, update.lambda_ @ cohort.W, update.gamma, cohort.global_lr)
-        result: dict[str, object] = {
-            **terms._asdict(),
-            "gamma": update.gamma,
-            "norm_w": _finite(float(torch.linalg.vector_norm(update.w))),
-            "lambda_": tuple(float(x) for x in update.lambda_),
-        }
-        if self.config.indicators.coherence:
-            cosine = pairwise_cosine(cohort.w, cohort.W)
-            result["coherence_def"], result["coherence_mean"] = cohort_coherence(cosine, cohort.p)
-        return result
+        record = replace(
+            record,
+            gamma=update.gamma,
+            r=terms.r,
+            norm_opt=terms.norm_opt,
+            norm_reg=terms.norm_reg,
+            norm_w=_finite(float(torch.linalg.vector_norm(update.w))),
+            lambda_=tuple(float(weight) for weight in update.lambda_),
+        )
+        if not self.config.indicators.coherence:
+            return record
+        whole, mean = cohort_coherence(pairwise_cosine(cohort.w, cohort.W), cohort.p)
+        return replace(record, coherence_def=whole, coherence_mean=mean)
 
     def score(self, record: Record) -> Record:
         """Evaluate the global model on the test set, and on the validation set if there is one, where due."""
@@ -204,7 +205,7 @@ def proxy_data(samples: Samples, config: TrialConfig) -> ProxyData:
     def batches(rng: np.random.Generator, size: int) -> list[Tensor]:
         n = len(labels)
         order = rng.choice(n, size=n, p=weights) if config.proxy.balanced_sampling else rng.permutation(n)
-        return list(torch.from_numpy(order).to(samples.labels.device).split(size))
+        return list(torch.split(torch.from_numpy(order).to(samples.labels.device), size))
 
     return ProxyData(samples.inputs(slice(None)), samples.labels, batches)
 

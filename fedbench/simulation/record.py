@@ -9,8 +9,8 @@ class Record:
     """One round. Accuracies are fractions; None means not evaluated, not defined, or diverged.
 
     train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; gamma, r, norm_opt,
-    norm_reg: see `indicators.shrinking`; norm_w: length of the new global model; clients, lambda_, samples: the cohort, its
-    weights and data sizes |D_i|; diverged: the reason why the run ends here, if it does.
+    norm_reg: see `indicators.shrinking`; norm_w: length of the new global model; clients, lambda_, samples: the cohort,
+    its weights and data sizes |D_i|; diverged: the reason why the run ends here, if it does.
     """
 
     round: int

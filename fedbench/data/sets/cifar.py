@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
-from fedbench.data.files import Layout, official
+from fedbench.data.files import Layout, Official
 from fedbench.data.readers import Labelled, read_cifar_binary, read_cifar_python
 
 Reader = Callable[[bytes, str], Labelled]
@@ -79,7 +79,7 @@ for _name, _classes, _layouts, _own in (
             num_classes=_classes,
             train_size=50_000,
             test_size=10_000,
-            load=official(_name, _layouts, _name.upper()),
+            load=Official(_name, _layouts, _name.upper()),
             mean=0.5,
             std=0.5,
             defaults={**PAPER_DEFAULTS, "model": "simple_cnn", **_own},

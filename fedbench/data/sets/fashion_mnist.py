@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
-from fedbench.data.files import Layout, official
+from fedbench.data.files import Layout, Official
 from fedbench.data.readers import read_idx
 
 DEBIAN = Path("/usr/share/datasets")
@@ -42,7 +42,7 @@ register_dataset(
         num_classes=10,
         train_size=60_000,
         test_size=10_000,
-        load=official("fashion_mnist", [LAYOUT], "FashionMNIST", system=[DEBIAN]),
+        load=Official("fashion_mnist", [LAYOUT], "FashionMNIST", system=[DEBIAN]),
         defaults={**PAPER_DEFAULTS, "model": "mlp"},
     )
 )

@@ -43,7 +43,7 @@ def dirichlet(
     for own in _by_class(samples, labels, rng):
         for shard, part in zip(shards, _cut(own, rng.dirichlet(np.full(n, alpha))), strict=True):
             shard.append(part)
-    return [np.concatenate(shard) for shard in shards]
+    return [np.concatenate([samples[:0], *shard]) for shard in shards]
 
 
 def hybrid(

@@ -54,7 +54,12 @@ def initial(
 
     They are drawn in float32 on the CPU, so every device and precision starts from the same point.
     """
+    before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(torch_seed(seed, f"init/{name}/{shape}/{num_classes}"))
-        module = build(name, shape, num_classes).to(torch.float32)
+        torch.set_default_dtype(torch.float32)
+        try:
+            module = build(name, shape, num_classes)
+        finally:
+            torch.set_default_dtype(before)
     return FlatModel(module, device, dtype)

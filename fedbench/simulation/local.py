@@ -69,7 +69,7 @@ def local_train(
         x, y = samples.batch(index)
         grad.zero_()
         loss = F.cross_entropy(model(x), y)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         with torch.no_grad():
             if correction is not None:
                 correct(grad, w, correction)

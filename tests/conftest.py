@@ -1,0 +1,71 @@
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+
+from fedbench import TrialConfig
+from fedbench.cli import run
+from fedbench.simulation.record import Record
+
+settings.register_profile("fedbench", deadline=None, derandomize=True, max_examples=40)
+settings.load_profile("fedbench")
+
+TINY: dict[str, Any] = {
+    "data.train_size": 300,
+    "data.test_size": 200,
+    "clients.count": 5,
+    "proxy.size": 20,
+    "rounds": 3,
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """All tests share one cache folder, which is not the user's."""
+    folder = tmp_path_factory.getbasetemp().parent / "fedbench-cache"
+    before = {name: os.environ.pop(name, None) for name in ("FEDBENCH_CACHE", "FEDBENCH_DATA")}
+    os.environ["FEDBENCH_CACHE"] = str(folder)
+    yield folder
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+
+@pytest.fixture
+def tiny() -> Callable[..., TrialConfig]:
+    """A config of a run that takes a fraction of a second; settings with dotted keys on top."""
+
+    def make(**settings: Any) -> TrialConfig:
+        return TrialConfig(**{**TINY, **{key.replace("__", "."): value for key, value in settings.items()}})
+
+    return make
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command line's main in this process: exit code, standard output, standard error."""
+
+    def call(main: Any, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["fedbench", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            run(main)
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def timeless(records: list[Record]) -> list[dict[str, Any]]:
+    """Records without their time columns."""
+    return [{k: v for k, v in record.as_dict().items() if not k.startswith("seconds")} for record in records]
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Bit for bit."""
+    return torch.equal(a, b)

@@ -1,0 +1,149 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedbench.data.partition import (
+    REDRAWS,
+    Indices,
+    apportion,
+    class_order,
+    dirichlet,
+    draw_until_all_have_data,
+    hybrid,
+    iid,
+    longtail_counts,
+    three_node,
+)
+from fedbench.errors import UserError
+
+Labels = NDArray[np.int64]
+
+
+def labels_of(classes: int, size: int) -> Labels:
+    return np.random.default_rng(0).integers(0, classes, size)
+
+
+def partition_by(rule: str, n: int, alpha: float, alpha2: float, labels: Labels, seed: int) -> list[Indices]:
+    rng, samples = np.random.default_rng(seed), np.arange(len(labels))
+    rules: dict[str, Callable[[], list[Indices]]] = {
+        "iid": lambda: iid(n, samples, rng),
+        "dirichlet": lambda: dirichlet(n, alpha, samples, labels, rng),
+        "hybrid": lambda: hybrid(n, alpha, alpha2, samples, labels, rng),
+    }
+    return rules[rule]()
+
+
+@given(
+    rule=st.sampled_from(["iid", "dirichlet", "hybrid"]),
+    n=st.integers(2, 60),
+    alpha=st.floats(1e-3, 1e4),
+    alpha2=st.floats(1e-3, 1e4),
+    classes=st.integers(1, 30),
+    size=st.integers(1, 800),
+    seed=st.integers(0, 2**32),
+)
+def test_every_sample_goes_to_exactly_one_client(
+    rule: str, n: int, alpha: float, alpha2: float, classes: int, size: int, seed: int
+) -> None:
+    parts = partition_by(rule, n, alpha, alpha2, labels_of(classes, size), seed)
+    assert len(parts) == n
+    assert sorted(np.concatenate(parts)) == list(range(size))
+
+
+@given(alpha=st.floats(1e-2, 1e3), alpha2=st.floats(1e-2, 1e3), classes=st.integers(2, 20), seed=st.integers(0, 99))
+def test_three_nodes_have_one_size_and_use_no_sample_twice(
+    alpha: float, alpha2: float, classes: int, seed: int
+) -> None:
+    labels = labels_of(classes, 600)
+    parts = three_node(alpha, alpha2, np.arange(600), labels, np.random.default_rng(seed))
+    assert len({len(part) for part in parts}) == 1
+    together = np.concatenate(parts)
+    assert len(set(together)) == len(together)
+
+
+def test_the_three_node_cut_keeps_each_clients_class_proportions() -> None:
+    labels = labels_of(5, 20_000)
+    rng = np.random.default_rng(3)
+    parts = three_node(100.0, 0.5, np.arange(20_000), labels, rng)
+    size = len(parts[0])
+    whole = np.bincount(labels, minlength=5) / len(labels)
+    found = np.bincount(labels[parts[0]], minlength=5) / size
+    assert np.abs(found - whole).max() < 0.05  # alpha 100: client 0 is close to the overall mix
+
+
+def test_small_alpha_concentrates_and_large_alpha_evens_out() -> None:
+    labels = np.repeat(np.arange(10), 500)
+    spread = []
+    for alpha in (0.05, 1.0, 1000.0):
+        parts = dirichlet(10, alpha, np.arange(5000), labels, np.random.default_rng(0))
+        counts = np.stack([np.bincount(labels[part], minlength=10) for part in parts])
+        spread.append(counts.std())
+    assert spread[0] > 2 * spread[1] > 4 * spread[2]
+
+
+def test_dirichlet_counts_follow_the_drawn_proportions() -> None:
+    labels = np.zeros(10_000, np.int64)
+    rng, again = np.random.default_rng(5), np.random.default_rng(5)
+    parts = dirichlet(8, 0.7, np.arange(10_000), labels, rng)
+    again.permutation(10_000)
+    proportions = again.dirichlet(np.full(8, 0.7))
+    assert np.abs(np.array([len(part) for part in parts]) - 10_000 * proportions).max() <= 1
+
+
+def test_the_first_half_of_a_hybrid_is_the_balanced_one() -> None:
+    labels = np.repeat(np.arange(10), 1000)
+    parts = hybrid(20, 10.0, 0.1, np.arange(10_000), labels, np.random.default_rng(1))
+    shares = np.stack([np.bincount(labels[part], minlength=10) / len(part) for part in parts])
+    assert shares[:10].std(1).max() < shares[10:].std(1).min()
+
+
+def test_redraws_are_bounded_and_end_in_an_error() -> None:
+    draws = []
+
+    def never() -> list[Indices]:
+        draws.append(1)
+        return [np.arange(3), np.arange(0)]
+
+    with pytest.raises(UserError, match="some client without data"):
+        draw_until_all_have_data(never, "here")
+    assert len(draws) == REDRAWS
+
+
+def test_redraws_are_counted() -> None:
+    draws = iter([[np.arange(0)], [np.arange(0)], [np.arange(1)]])
+    assert draw_until_all_have_data(lambda: next(draws), "here")[1] == 2
+
+
+@given(weights=st.lists(st.integers(0, 1000), min_size=1, max_size=40).filter(any), total=st.integers(0, 500))
+def test_apportioned_counts_sum_to_the_total_and_stay_within_one_of_their_share(weights: list[int], total: int) -> None:
+    counts = apportion(weights, total)
+    assert sum(counts) == total
+    shares = np.array(weights) * total / sum(weights)
+    assert np.abs(counts - shares).max() <= 1 + 1e-6
+
+
+def test_long_tail_counts_are_the_formula_without_rounding_noise() -> None:
+    assert longtail_counts(100, 10, 10)[0] == 100
+    assert longtail_counts(100, 10, 10)[9] == 10
+    assert longtail_counts(5000, 5, 10) == [5000, 4181, 3496, 2924, 2445, 2044, 1709, 1429, 1195, 1000]
+    assert longtail_counts(7, 3, 1) == [7]
+
+
+@given(sizes=st.lists(st.integers(1, 40), min_size=2, max_size=8), seed=st.integers(0, 999), cut=st.integers(1, 60))
+def test_prefixes_are_class_balanced_until_a_class_runs_out(sizes: list[int], seed: int, cut: int) -> None:
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    order = class_order(labels, np.random.default_rng(seed), balanced=True)
+    assert sorted(order) == list(range(len(labels)))
+    counts = np.bincount(labels[order[:cut]], minlength=len(sizes))
+    open_classes = [c for c, size in enumerate(sizes) if counts[c] < size]
+    assert all(counts.max() - counts[c] <= 1 for c in open_classes)
+
+
+def test_proportional_prefixes_keep_the_mix() -> None:
+    labels = np.repeat([0, 1], [900, 100])
+    order = class_order(labels, np.random.default_rng(0), balanced=False)
+    assert np.bincount(labels[order[:100]]).tolist() == [90, 10]

@@ -1,0 +1,81 @@
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedbench import TrialConfig, UserError
+from fedbench.data.__main__ import main
+from fedbench.data.base import DATASETS, Arrays, Dataset, register_dataset
+from fedbench.data.federation import load_arrays
+from fedbench.data.sets.cifar import CIFAR10, CIFAR100
+
+
+def test_the_embedded_set_is_4000_and_1000_digits_evenly_over_the_classes() -> None:
+    arrays = load_arrays(DATASETS.get("mnist5k"), None)
+    assert np.bincount(arrays.train_labels).tolist() == [400] * 10
+    assert np.bincount(arrays.test_labels).tolist() == [100] * 10
+    train = {image.tobytes() for image in arrays.train_images}
+    assert not any(image.tobytes() in train for image in arrays.test_images)
+    assert arrays.train_images.max() == 255
+
+
+@pytest.mark.parametrize(
+    ("layouts", "key", "label_bytes"), [(CIFAR10, "labels", 1), (CIFAR100, "fine_labels", 2)], ids=["10", "100"]
+)
+def test_both_cifar_layouts_parse_to_the_same_arrays(layouts: tuple, key: str, label_bytes: int) -> None:  # type: ignore[type-arg]
+    parsed = []
+    for layout in layouts:
+        content = {}
+        for number, name in enumerate(layout.files):
+            planes = np.random.default_rng(number).integers(0, 256, (3, 3072), dtype=np.uint8)
+            labels = np.random.default_rng(number + 50).integers(0, 10, (3, label_bytes), dtype=np.uint8)
+            if name.endswith(".bin"):
+                content[name] = np.hstack([labels, planes]).tobytes()
+            else:
+                content[name] = pickle.dumps({"data": planes, key: labels[:, -1].tolist()})
+        parsed.append(layout.read(content))
+    for one, other in zip(*parsed, strict=True):
+        assert (one == other).all()
+
+
+@pytest.mark.parametrize("name", ["fashion_mnist", "cifar10", "cifar100"])
+def test_a_missing_set_is_a_clear_error(name: str, tmp_path: Path, command, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("fedbench.data.sets.fashion_mnist.DEBIAN", tmp_path)
+    dataset = DATASETS.get(name)
+    monkeypatch.setitem(dataset.load.__dict__, "system", ())
+    code, _, error = command(main, "check", name, "--data-dir", str(tmp_path))
+    assert code == 2
+    assert str(tmp_path) in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_get_and_check_verify_the_embedded_set(command) -> None:  # type: ignore[no-untyped-def]
+    for action in ("get", "check"):
+        code, out, _ = command(main, action, "mnist5k")
+        assert code == 0
+        assert "4000 train and 1000 test images" in out
+
+
+def test_an_unknown_set_gets_the_nearest_name(command) -> None:  # type: ignore[no-untyped-def]
+    code, _, error = command(main, "check", "cifar")
+    assert code == 2
+    assert "did you mean 'cifar10'?" in error
+
+
+def test_a_set_that_does_not_match_its_description_is_refused() -> None:
+    def load(data_dir: Path | None) -> Arrays:
+        return Arrays(
+            np.zeros((4, 2, 2, 1), np.uint8), np.zeros(4, np.int64), np.zeros((2, 2, 2, 1), np.uint8), np.full(2, 9)
+        )
+
+    with pytest.raises(UserError, match="expected uint8"):
+        load_arrays(Dataset("odd", (1, 2, 2), 2, 5, 2, load), None)
+    with pytest.raises(UserError, match="test label lies outside"):
+        load_arrays(Dataset("odd", (1, 2, 2), 2, 4, 2, load), None)
+
+
+def test_a_set_from_outside_is_used_by_its_name() -> None:
+    base = DATASETS.get("mnist5k")
+    register_dataset(Dataset("my-digits", (1, 28, 28), 10, 4000, 1000, base.load, defaults=base.defaults), "1")
+    assert TrialConfig(**{"data.name": "my-digits"}).rounds == 50

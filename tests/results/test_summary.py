@@ -1,0 +1,37 @@
+import pytest
+
+from fedbench.results.summary import summarise
+from fedbench.simulation import Record
+
+
+def run_of(rounds: int) -> list[Record]:
+    return [
+        Record(round=t, test_accuracy=t / 1000, test_loss=1.0 / t, gamma=float(t), r=None if t % 2 else 2.0, norm_opt=1.0)
+        for t in range(1, rounds + 1)
+    ]
+
+
+def test_the_final_score_is_the_mean_of_the_last_ten_rounds() -> None:
+    summary = summarise(run_of(200), 200)
+    assert summary["status"] == "done"
+    assert summary["final_accuracy"] == pytest.approx(0.1955)
+    assert (summary["best_accuracy"], summary["best_round"], summary["last_accuracy"]) == (0.2, 200, 0.2)
+
+
+def test_indicators_are_means_of_rounds_90_to_110_of_200() -> None:
+    summary = summarise(run_of(200), 200)
+    assert summary["middle_gamma"] == pytest.approx(100)
+    assert summary["middle_r"] == 2.0
+
+
+def test_a_short_run_uses_what_it_has() -> None:
+    summary = summarise(run_of(5), 5)
+    assert summary["final_accuracy"] == pytest.approx(0.003)
+    assert summary["middle_gamma"] == 2.0
+
+
+def test_a_diverged_run_has_a_reason_and_no_scores() -> None:
+    records = [*run_of(3), Record(round=4, diverged="round 4: too large")]
+    summary = summarise(records, 10)
+    assert (summary["status"], summary["reason"]) == ("diverged", "round 4: too large")
+    assert all(summary[key] is None for key in summary if key.endswith(("accuracy", "loss")))

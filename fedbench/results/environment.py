@@ -3,6 +3,7 @@
 import platform
 import resource
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,8 @@ def reset_peak_memory(device: torch.device) -> None:
     """Start counting peak memory from now, where the system lets us."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    try:
+    with suppress(OSError):  # not Linux, or not allowed: the peak is then that of the whole process
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass  # not Linux, or not allowed: the peak is then that of the whole process
 
 
 def peak_memory(device: torch.device) -> dict[str, int | None]:

@@ -151,5 +151,3 @@ def _writer(stream: TextIO) -> Any:
 def _cell(value: float | None) -> str:
     """Shortest text that reads back as the same number; empty for None."""
     return "" if value is None else repr(value)
-
-

@@ -12,7 +12,8 @@ def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
     """Scores and mid-run indicators of a run of `rounds` rounds.
 
     final_*: mean of the last 10 rounds; best_*: the best evaluated round; last_*: the last one. Indicators: mean of
-    the rounds with 0.45 T <= t <= 0.55 T (the middle one if T is too small for any). A diverged run has no scores. Accuracies are fractions.
+    the rounds with 0.45 T <= t <= 0.55 T (the middle one if T is too small for any). A diverged run has no scores.
+    Accuracies are fractions.
     """
     diverged = records[-1].diverged if records else None
     finished = bool(records) and not diverged and records[-1].round == rounds

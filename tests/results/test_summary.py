@@ -6,7 +6,9 @@ from fedbench.simulation import Record
 
 def run_of(rounds: int) -> list[Record]:
     return [
-        Record(round=t, test_accuracy=t / 1000, test_loss=1.0 / t, gamma=float(t), r=None if t % 2 else 2.0, norm_opt=1.0)
+        Record(
+            round=t, test_accuracy=t / 1000, test_loss=1.0 / t, gamma=float(t), r=None if t % 2 else 2.0, norm_opt=1.0
+        )
         for t in range(1, rounds + 1)
     ]
 

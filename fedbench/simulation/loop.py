@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedbench.config import TrialConfig
 from fedbench.data.federation import Samples, build_federation
-from fedbench.indicators.coherence import cohort_coherence, pairwise_cosine
+from fedbench.indicators.coherence import cohort_coherence
 from fedbench.indicators.shrinking import shrinking
 from fedbench.methods import METHODS, Cohort, ProxyData, Server, Update
 from fedbench.methods.base import State
@@ -149,7 +149,7 @@ class Simulation:
         )
         if not self.config.indicators.coherence:
             return record
-        whole, mean = cohort_coherence(pairwise_cosine(cohort.w, cohort.W), cohort.p)
+        whole, mean = cohort_coherence(cohort.w, cohort.W, cohort.p)
         return replace(record, coherence_def=whole, coherence_mean=mean)
 
     def score(self, record: Record) -> Record:
@@ -211,9 +211,10 @@ def proxy_data(samples: Samples, config: TrialConfig) -> ProxyData:
 
 
 def non_finite(clients: tuple[int, ...], losses: Tensor, W: Tensor) -> str | None:
-    """Which clients left finite numbers, or None: one sync for the whole cohort."""
-    good = torch.isfinite(losses) & torch.isfinite(torch.linalg.vector_norm(W, ord=math.inf, dim=1))
-    bad = [client for client, fine in zip(clients, good.tolist(), strict=True) if not fine]
+    """Which clients ended in non-finite numbers, or None: one sync for the whole cohort where all is well."""
+    suspect = ~(torch.isfinite(losses) & torch.isfinite(W.sum(1)))  # a sum is quick, but may overflow by itself
+    rows = [row for row, flag in enumerate(suspect.tolist()) if flag]
+    bad = [clients[row] for row in rows if not (torch.isfinite(losses[row]) & torch.isfinite(W[row]).all())]
     return f"non-finite loss or weights after local training of client {', '.join(map(str, bad))}" if bad else None
 
 

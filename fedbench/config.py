@@ -93,9 +93,22 @@ class ProxyConfig(Section):
 
 
 class IndicatorsConfig(Section):
-    """coherence: record the cohort's local gradient coherence every round."""
+    """What to record beside the scores.
 
-    coherence: bool = True
+    coherence: of the local gradients, for the cohort, or for every pair of clients too. hessian_every: rounds between
+    top Hessian eigenvalues (0 for none; the last round is always one), on hessian_samples training images.
+    simplex_every: rounds between loss landscapes over the weights of three clients, on a grid of simplex_grid steps.
+    landscape: at the end, the loss of the final model rescaled, and along the top Hessian eigenvector. server_path: how
+    gamma and lambda are learned, server epoch by server epoch.
+    """
+
+    coherence: Literal["off", "cohort", "pairwise"] = "cohort"
+    hessian_every: Annotated[int, Field(ge=0)] = 0
+    hessian_samples: Count = 500
+    simplex_every: Annotated[int, Field(ge=0)] = 0
+    simplex_grid: Count = 20
+    landscape: bool = False
+    server_path: bool = False
 
 
 class RunConfig(Section):
@@ -142,10 +155,6 @@ class TrialConfig(Section):
     @classmethod
     def _method_settings(cls, settings: Any) -> MethodSettings:
         """Settings of the named method, checked against that method's own type."""
-        if isinstance(settings, MethodSettings):
-            return settings
-        if not isinstance(settings, Mapping):
-            raise ConfigError(f"method = {settings!r}: must be settings, such as method.name=fedavg")
         own = METHODS.get(str(settings.get("name"))).Settings
         try:
             return own(**settings)
@@ -204,7 +213,7 @@ class TrialConfig(Section):
 
     def canonical(self) -> Settings:
         """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
-        form = self.model_dump(mode="json", exclude={"run"})
+        form = {**self.model_dump(mode="json", exclude={"run", "method"}), "method": self.method.canonical()}
         data, clients, proxy = form["data"], form["clients"], form["proxy"]
         for part, total in (("train_size", self.dataset.train_size), ("test_size", self.dataset.test_size)):
             data[part] = data[part] or total
@@ -219,6 +228,10 @@ class TrialConfig(Section):
         proxy["pool"] = self.proxy_pool
         if not self.uses_proxy:
             form["proxy"] = {"pool": self.proxy_pool}
+        if not self.indicators.hessian_every and not self.indicators.landscape:
+            del form["indicators"]["hessian_samples"]
+        if not self.indicators.simplex_every:
+            del form["indicators"]["simplex_grid"]
         outside = {
             "data": DATASETS.version(self.data.name),
             "model": MODELS.version(self.model),
@@ -255,11 +268,11 @@ def resolve(settings: Settings) -> Settings:
         "proxy": {"size": 10 * dataset.num_classes},
         "method": {"name": "fedavg"},
     }
-    settings = merge(defaults, settings)
+    settings = merge(defaults, {**settings, "method": _section(settings, "method")})
     method = settings["method"]
-    method_name = method.get("name") if isinstance(method, Mapping) else getattr(method, "name", None)
-    if method_name is not None and settings.get("bn") is None:
-        settings["bn"] = _named("method.name", method_name, METHODS.get).bn
+    rule = _named("method.name", method["name"], METHODS.get)
+    settings["method"] = {**rule.Settings.data_defaults(dataset.name), **method}
+    settings.setdefault("bn", rule.bn)
     return settings
 
 
@@ -304,6 +317,11 @@ def check(config: TrialConfig) -> None:
     samples = data.train_size or dataset.train_size
     if n > (left := samples - round(data.validation * samples)):
         raise ConfigError(f"clients.count = {n}: more clients than training samples; must be at most {left}")
+    if config.indicators.simplex_every and (n != 3 or config.participants != 3):
+        raise ConfigError(
+            f"indicators.simplex_every = {config.indicators.simplex_every}: needs three clients that all take part; "
+            "use it with data.partition=three_node"
+        )
     check_proxy(config)
 
 

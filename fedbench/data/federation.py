@@ -1,6 +1,6 @@
 """The federation of one config: client shards, proxy, test and validation sets, as tensors on a device."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +66,7 @@ class Split:
     shards: what each client trains on; holdout: what it keeps aside; sizes [n]: |D_i|, both together (data-size
     weights come from these); class_counts [n, C]: of the same samples, before any label was swapped;
     labels [N]: the training labels with corrupted clients' pairs swapped; swapped: client -> the pair;
+    groups: named groups of clients, the two halves of a hybrid partition;
     redraws: how often the partition was drawn again because a client had nothing.
     """
 
@@ -75,6 +76,7 @@ class Split:
     class_counts: NDArray[np.int64]
     labels: Labels
     swapped: dict[int, tuple[int, int]]
+    groups: dict[str, range]
     validation: Indices
     proxy: Indices
     test: Indices
@@ -123,13 +125,31 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
 
     train = samples(arrays.train_images, split.labels)
     test = samples(arrays.test_images, arrays.test_labels)
-    return Federation(
+    federation = Federation(
         split=split,
         train=train,
         test=test.subset(split.test),
         proxy=test.subset(split.proxy) if config.uses_proxy else None,
         validation=train.subset(split.validation) if len(split.validation) else None,
     )
+    return with_proxy_client(federation) if config.method.proxy_as_client else federation
+
+
+def with_proxy_client(federation: Federation) -> Federation:
+    """The proxy set as one more client, the last."""
+    split, train, proxy = federation.split, federation.train, federation.proxy
+    assert proxy is not None, "the config makes sure of a proxy set"
+    own = np.arange(len(train), len(train) + len(proxy))
+    counts = np.bincount(proxy.labels.cpu().numpy(), minlength=split.class_counts.shape[1])
+    split = replace(
+        split,
+        shards=[*split.shards, own],
+        holdout=[*split.holdout, own[:0]],
+        sizes=np.append(split.sizes, len(own)),
+        class_counts=np.vstack([split.class_counts, counts]),
+    )
+    images, labels = torch.cat([train.images, proxy.images]), torch.cat([train.labels, proxy.labels])
+    return replace(federation, split=split, train=replace(train, images=images, labels=labels))
 
 
 def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels) -> Split:
@@ -153,6 +173,7 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
         class_counts=np.stack(counts).astype(np.int64),
         labels=labels,
         swapped=swapped,
+        groups={"balanced": range(n // 2), "imbalanced": range(n // 2, n)} if config.data.partition == "hybrid" else {},
         validation=validation,
         proxy=proxy,
         test=test,

@@ -9,7 +9,7 @@ A round of the paper's Algorithm 1, from a method's point of view:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -24,7 +24,10 @@ State = Mapping[str, Tensor]
 
 
 class MethodSettings(BaseModel):
-    """Settings of a method; a subclass sets `name` to its registered name and adds its own."""
+    """Settings of a method; a subclass sets `name` to its registered name and adds its own.
+
+    A setting without a default takes the one of `data_defaults`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     name: str
@@ -33,6 +36,20 @@ class MethodSettings(BaseModel):
     def proxy_use(self) -> ProxyUse:
         """Whether the method needs the server's proxy data, and their labels."""
         return "none"
+
+    @property
+    def proxy_as_client(self) -> bool:
+        """Whether the proxy set takes part in every round as one more client."""
+        return False
+
+    @classmethod
+    def data_defaults(cls, dataset: str) -> Mapping[str, object]:
+        """Defaults that depend on the data set."""
+        return {}
+
+    def canonical(self) -> dict[str, object]:
+        """The settings that can change a result, for the hash."""
+        return self.model_dump(mode="json")
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,8 @@ class Cohort:
 
     round 1-based; clients: ids [m]; p: data-size weights over the cohort [m], summing to 1;
     w: the global model before the round [P]; W: the clients' models [m, P]; B: their running statistics [m, Q];
-    global_lr: eta_g; num_clients: n, all clients, sampled or not.
+    buffers: the statistics that a model on the server starts from [Q]; bn: the rule for them; global_lr: eta_g;
+    num_clients: n, all clients, sampled or not.
     """
 
     round: int
@@ -63,15 +81,17 @@ class Cohort:
     w: Tensor
     W: Tensor
     B: Tensor
+    buffers: Tensor
+    bn: BatchNormRule
     global_lr: float
     num_clients: int
 
-    def combine(self, lambda_: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
+    def combine(self, lambda_: Tensor, gamma: float = 1.0) -> Tensor:
         """Gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
         mean = lambda_ @ self.W
         if self.global_lr != 1.0:
             mean.mul_(self.global_lr).add_(self.w, alpha=1.0 - self.global_lr)
-        return mean.mul_(gamma)
+        return mean if gamma == 1.0 else mean.mul_(gamma)
 
 
 @dataclass(frozen=True)
@@ -89,11 +109,26 @@ class ProxyData:
 
 @dataclass(frozen=True)
 class Server:
-    """The server's tools: a model to load vectors into, the proxy set (if any), and this round's generator."""
+    """The server's tools: a model to load vectors into, the proxy set (if any), and this round's generators."""
 
     model: FlatModel
-    proxy: ProxyData | None
+    proxy_set: ProxyData | None
     rng: Callable[[str], np.random.Generator]
+
+    @property
+    def proxy(self) -> ProxyData:
+        """The proxy set; a config that needs one and has none does not get this far."""
+        if self.proxy_set is None:
+            raise RuntimeError("a rule used the proxy set without saying so in its settings' proxy_use")
+        return self.proxy_set
+
+
+class PathPoint(NamedTuple):
+    """Learned weights after one server epoch, and the mean proxy loss over it."""
+
+    gamma: float
+    lambda_: tuple[float, ...]
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -101,7 +136,7 @@ class Update:
     """What a method makes of a cohort: the new global model and what to record of it.
 
     `buffers` are running statistics that the rule itself leaves behind; None leaves them to the `bn` rule.
-    `state` is what the method wants back in the next round.
+    `state` is what the method wants back in the next round; `path` how learned weights came about, an epoch each.
     """
 
     w: Tensor
@@ -109,6 +144,7 @@ class Update:
     gamma: float = 1.0
     state: State = field(default_factory=dict)
     buffers: Tensor | None = None
+    path: tuple[PathPoint, ...] = ()
 
 
 S = TypeVar("S", bound=MethodSettings)

@@ -2,13 +2,34 @@
 
 from typing import Literal
 
-from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method, size_weighted
+from fedbench.methods.base import (
+    Cohort,
+    Method,
+    MethodSettings,
+    ProxyUse,
+    Server,
+    State,
+    Update,
+    register_method,
+    size_weighted,
+)
 
 
 class FedAvgSettings(MethodSettings):
-    """FedAvg has no settings of its own."""
+    """proxy_client: train on the proxy set as one more client, the control for methods that use its labels."""
 
     name: Literal["fedavg"] = "fedavg"
+    proxy_client: bool = False
+
+    @property
+    def proxy_use(self) -> ProxyUse:
+        """Images and labels, where the proxy set is a client."""
+        return "labelled" if self.proxy_client else "none"
+
+    @property
+    def proxy_as_client(self) -> bool:
+        """As the setting says."""
+        return self.proxy_client
 
 
 @register_method()

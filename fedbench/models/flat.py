@@ -22,15 +22,13 @@ class FlatModel:
                 layer.num_batches_tracked = None  # momentum is a constant: the count is never used
         parameters = list(module.named_parameters())
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
-        self.names = [name for name, _ in parameters]
+        self.shapes = [parameter.shape for _, parameter in parameters]
         self.offsets = _offsets([parameter for _, parameter in parameters])
         self.w = torch.empty(self.offsets[-1], device=device, dtype=dtype)
         self.grad = torch.zeros_like(self.w)
-        for (_, parameter), span in zip(parameters, pairwise(self.offsets), strict=True):
-            view = _view(self.w[slice(*span)], parameter.shape)
+        for (_, parameter), view, grad in zip(parameters, self.views(self.w), self.views(self.grad), strict=True):
             view.copy_(parameter.detach())
-            parameter.data = view
-            parameter.grad = _view(self.grad[slice(*span)], parameter.shape)
+            parameter.data, parameter.grad = view, grad
         offsets = _offsets([buffer for _, buffer in buffers])
         self.buffers = torch.empty(offsets[-1], device=device, dtype=dtype)
         for (name, buffer), span in zip(buffers, pairwise(offsets), strict=True):
@@ -49,6 +47,11 @@ class FlatModel:
         """Copy parameters [P] and running statistics [Q] in."""
         self.w.copy_(w)
         self.buffers.copy_(buffers)
+
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """A vector [P] as tensors of the parameters' shapes, sharing its memory."""
+        spans = pairwise(self.offsets)
+        return [_view(flat[slice(*span)], shape) for span, shape in zip(spans, self.shapes, strict=True)]
 
     def train(self, mode: bool = True) -> None:
         """Train mode (batch statistics) or, with False, eval mode (running statistics)."""

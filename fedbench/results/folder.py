@@ -14,9 +14,11 @@ from fedbench.config import TrialConfig
 from fedbench.errors import UserError
 from fedbench.files import write_bytes, write_json
 from fedbench.results.environment import environment, peak_memory
-from fedbench.results.summary import summarise
+from fedbench.results.summary import correlations, summarise
 from fedbench.settings import dump_yaml, load_yaml
 from fedbench.simulation import Record, Simulation
+from fedbench.simulation.final import final_tables
+from fedbench.simulation.record import TABLES
 
 ROUND_COLUMNS = (
     "round",
@@ -44,7 +46,7 @@ class TrialFolder:
     def __init__(self, path: Path, config: TrialConfig) -> None:
         self.path = path
         self.columns = ROUND_COLUMNS + (VALIDATION_COLUMNS if config.data.validation else ())
-        self._streams: list[TextIO] = []
+        self._streams: dict[str, TextIO] = {}
 
     @property
     def checkpoints(self) -> Path:
@@ -77,33 +79,36 @@ class TrialFolder:
             text = dump_yaml(simulation.config.model_dump(mode="json"))
             write_bytes(self.path / "config.yaml", text.encode())
             write_json(self.path / "environment.json", environment(simulation))
-            self._write_partition(simulation)
-            self._streams = [self._table("rounds.csv", self.columns), self._table("clients.csv", CLIENT_COLUMNS)]
+            counts = simulation.federation.split.class_counts.tolist()
+            cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
+            self._append("partition", ("client", "class", "samples"), cells)
+            for name in TABLES:
+                (self.path / f"{name}.csv").unlink(missing_ok=True)
+            self._append("rounds", self.columns, [])
+            self._append("clients", CLIENT_COLUMNS, [])
             self.add(simulation.state.history)
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
 
-    def _write_partition(self, simulation: Simulation) -> None:
-        """partition.csv: how many samples of which class each client holds."""
-        counts = simulation.federation.split.class_counts
-        lines = ["client,class,samples", *(f"{i},{c},{k}" for i, row in enumerate(counts) for c, k in enumerate(row))]
-        write_bytes(self.path / "partition.csv", ("\n".join(lines) + "\n").encode())
-
     def add(self, records: Iterable[Record]) -> None:
-        """Append rounds to both tables."""
-        rounds, clients = map(_writer, self._streams)
+        """Append rounds to all tables."""
         for record in records:
             values = record.as_dict()
-            rounds.writerow([_cell(values[column]) for column in self.columns])
+            self._append("rounds", self.columns, [[values[column] for column in self.columns]])
             if record.lambda_:
-                rows = zip(record.clients, record.lambda_, record.samples, strict=True)
-                clients.writerows([record.round, client, repr(weight), size] for client, weight, size in rows)
-        for stream in self._streams:
+                cohort = zip(record.clients, record.lambda_, record.samples, strict=True)
+                self._append("clients", CLIENT_COLUMNS, [(record.round, *row) for row in cohort])
+            for name, rows in record.tables.items():
+                self._append(name, TABLES[name], [(record.round, *row) for row in rows])
+        for stream in self._streams.values():
             stream.flush()
 
     def finish(self, simulation: Simulation, save_model: bool) -> dict[str, Any]:
-        """Write summary.json (and model.pt), drop the checkpoints; returns the summary."""
+        """Write what the final model shows, summary.json (and model.pt), drop the checkpoints; returns the summary."""
         content = summary(simulation)
+        if content["status"] == "done":
+            for name, (columns, rows) in final_tables(simulation).items():
+                self._append(name, columns, rows)
         if save_model and content["status"] == "done":
             simulation.model.load(simulation.state.w, simulation.state.buffers)
             torch.save(simulation.model.state_dict(), self.path / "model.pt")
@@ -111,10 +116,12 @@ class TrialFolder:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         return content
 
-    def _table(self, name: str, columns: Sequence[str]) -> TextIO:
-        stream = (self.path / name).open("w", newline="")
-        _writer(stream).writerow(columns)
-        return stream
+    def _append(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Add rows to a table; its file comes to be with the first."""
+        if name not in self._streams:
+            self._streams[name] = (self.path / f"{name}.csv").open("w", newline="")
+            self._streams[name].write(",".join(columns) + "\n")
+        csv.writer(self._streams[name], lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
 
     def __enter__(self) -> "TrialFolder":
         return self
@@ -122,32 +129,30 @@ class TrialFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for stream in self._streams:
+        for stream in self._streams.values():
             stream.close()
 
 
 def summary(simulation: Simulation) -> dict[str, Any]:
     """All that summary.json holds: the config's hash, scores, traffic, memory, seconds."""
     up, down = simulation.traffic()
+    split = simulation.federation.split
     content = summarise(simulation.state.history, simulation.config.rounds)
     return {
         "hash": simulation.config.hash,
         **content,
+        **correlations(simulation.state.history, split.sizes, split.class_counts),
         "seed": simulation.config.seed,
         "parameters": len(simulation.state.w),
         "bytes_up": up * content["rounds"],
         "bytes_down": down * content["rounds"],
         **peak_memory(simulation.device),
-        "partition_redraws": simulation.federation.split.redraws,
+        "partition_redraws": split.redraws,
         "test_samples": len(simulation.federation.test),
-        "swapped_labels": {str(client): pair for client, pair in simulation.federation.split.swapped.items()},
+        "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
     }
 
 
-def _writer(stream: TextIO) -> Any:
-    return csv.writer(stream, lineterminator="\n")
-
-
-def _cell(value: float | None) -> str:
+def _cell(value: object) -> str:
     """Shortest text that reads back as the same number; empty for None."""
-    return "" if value is None else repr(value)
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)

@@ -4,8 +4,14 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbench.indicators.heterogeneity import class_shares, heterogeneity_degree, weight_correlations
 from fedbench.simulation import Record
 from fedbench.simulation.loop import LAST_ROUNDS
+
+TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
@@ -37,10 +43,35 @@ def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
         "middle_r": _mean(middle, lambda record: record.r),
         "middle_norm_opt": _mean(middle, lambda record: record.norm_opt),
         "middle_norm_reg": _mean(middle, lambda record: record.norm_reg),
+        "critical_round": critical_round(records),
+        "rounds_to_accuracy": {str(target): rounds_to_accuracy(records, target) for target in TARGETS},
         "seconds_train": sum(record.seconds_train for record in records),
         "seconds_server": sum(record.seconds_server for record in records),
         "seconds_eval": sum(record.seconds_eval for record in records),
     }
+
+
+def critical_round(records: Sequence[Record]) -> int | None:
+    """The critical point: the first round whose coherence is not above zero."""
+    found = (record.round for record in records if record.coherence_mean is not None and record.coherence_mean <= 0)
+    return next(found, None)
+
+
+def rounds_to_accuracy(records: Sequence[Record], target: float) -> int | None:
+    """The first evaluated round that reaches a test accuracy (a fraction), None if none does."""
+    return next((record.round for record in records if _accuracy(record) >= target), None)
+
+
+def correlations(
+    records: Sequence[Record], sizes: NDArray[np.int64], class_counts: NDArray[np.int64]
+) -> dict[str, float | None]:
+    """Pearson correlations of each client's weight, summed over rounds, with its data."""
+    sums = np.zeros(len(sizes))
+    for record in records:
+        if record.lambda_:
+            sums[list(record.clients)] += record.lambda_
+    degrees = heterogeneity_degree(class_shares(class_counts))
+    return weight_correlations(sums, sizes.astype(np.float64), degrees)
 
 
 def _accuracy(record: Record) -> float:

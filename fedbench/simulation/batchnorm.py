@@ -4,13 +4,12 @@ import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedbench.methods import BatchNormRule, Cohort, ProxyData, Server, Update
-from fedbench.models import FlatModel
+from fedbench.methods import Cohort, Server, Update
 
 BATCH = 128
 
 
-def aggregate_statistics(rule: BatchNormRule, cohort: Cohort, update: Update, server: Server) -> Tensor:
+def aggregate_statistics(cohort: Cohort, update: Update, server: Server) -> Tensor:
     """The server's running statistics [Q] after a round.
 
     average, local: lambda @ B (gamma never scales them); proxy: what the method left behind, else one pass over the
@@ -20,16 +19,15 @@ def aggregate_statistics(rule: BatchNormRule, cohort: Cohort, update: Update, se
         return update.buffers
     if not cohort.B.shape[1]:
         return cohort.B.new_empty(0)
-    if rule == "proxy":
-        if server.proxy is None:
-            raise RuntimeError("bn=proxy without a proxy set")  # the config does not let this happen
-        return proxy_statistics(server.model, update.w, server.proxy, server)
+    if cohort.bn == "proxy":
+        return proxy_statistics(server, update.w)
     return update.lambda_ @ cohort.B
 
 
 @torch.no_grad()
-def proxy_statistics(model: FlatModel, w: Tensor, proxy: ProxyData, server: Server) -> Tensor:
+def proxy_statistics(server: Server, w: Tensor) -> Tensor:
     """Running statistics [Q] of model w [P]: the mean over the batches of one train-mode pass over the proxy set."""
+    model, proxy = server.model, server.proxy
     model.load(w, model.buffers)
     model.train()
     layers = [layer for layer in model.module.modules() if isinstance(layer, _BatchNorm)]

@@ -44,7 +44,7 @@ def restore(simulation: Simulation, folder: Path) -> list[str]:
         if content is None:
             complaints.append(f"{path}: damaged checkpoint or one of another experiment, passed over")
             continue
-        history = [Record(**_tuples(record)) for record in content.pop("history")]
+        history = [Record(**record) for record in content.pop("history")]
         simulation.state = RunState(**content, history=history)
         break
     return complaints
@@ -61,7 +61,3 @@ def _read(path: Path, simulation: Simulation) -> dict[str, Any] | None:
         return None
     content = torch.load(io.BytesIO(blob), map_location=simulation.device, weights_only=True)
     return content["state"] if content["hash"] == simulation.config.hash else None
-
-
-def _tuples(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}

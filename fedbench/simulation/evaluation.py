@@ -1,5 +1,6 @@
 """Scoring the global model."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -21,14 +22,31 @@ class Score(NamedTuple):
 
 def evaluate(model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples) -> Score:
     """Score parameters w [P] with running statistics [Q]; sums stay on the device, one sync at the end."""
-    model.load(w, buffers)
-    model.train(False)
     correct = torch.zeros((), device=w.device, dtype=torch.int64)
     total = torch.zeros((), device=w.device, dtype=torch.float64)
-    with torch.inference_mode():
-        for start in range(0, len(samples), BATCH):
-            span = slice(start, start + BATCH)
-            logits, y = model(samples.inputs(span)), samples.labels[span]
-            correct += (logits.argmax(1) == y).sum()
-            total += F.cross_entropy(logits, y, reduction="sum")
+    for logits, y in predictions(model, w, buffers, samples):
+        correct += (logits.argmax(1) == y).sum()
+        total += F.cross_entropy(logits, y, reduction="sum")
     return Score(int(correct) / len(samples), float(total) / len(samples))
+
+
+def class_accuracies(
+    model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples, num_classes: int
+) -> list[tuple[int, float | None]]:
+    """(samples, accuracy) of every class; None for a class that does not occur."""
+    right = torch.zeros(num_classes, device=w.device, dtype=torch.int64)
+    for logits, y in predictions(model, w, buffers, samples):
+        right += torch.bincount(y[logits.argmax(1) == y], minlength=num_classes)
+    counts = torch.bincount(samples.labels, minlength=num_classes)
+    return [(n, k / n if n else None) for k, n in zip(right.tolist(), counts.tolist(), strict=True)]
+
+
+def predictions(model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits [B, classes] and labels [B] of all samples, in eval mode, batch by batch."""
+    model.load(w, buffers)
+    model.train(False)
+    for start in range(0, len(samples), BATCH):
+        span = slice(start, start + BATCH)
+        with torch.inference_mode():
+            logits = model(samples.inputs(span))
+        yield logits, samples.labels[span]

@@ -12,9 +12,7 @@ from torch import Tensor
 
 from fedbench.config import TrialConfig
 from fedbench.data.federation import Samples, build_federation
-from fedbench.indicators.coherence import cohort_coherence
-from fedbench.indicators.shrinking import shrinking
-from fedbench.methods import METHODS, Cohort, ProxyData, Server, Update
+from fedbench.methods import METHODS, Cohort, ProxyData, Server
 from fedbench.methods.base import State
 from fedbench.models import initial
 from fedbench.rng import generator
@@ -22,6 +20,7 @@ from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.local import Sgd, draw_plan, local_train
+from fedbench.simulation.observe import observe_model, observe_update
 from fedbench.simulation.record import Record
 
 LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
@@ -61,7 +60,7 @@ class Simulation:
 
     def _start(self) -> RunState:
         clients, model = self.config.clients, self.model
-        w, buffers, n = model.w.clone(), model.buffers.clone(), clients.count
+        w, buffers, n = model.w.clone(), model.buffers.clone(), self.num_clients
         keep = clients.momentum_state == "keep" and clients.momentum > 0
         return RunState(
             round=0,
@@ -71,6 +70,11 @@ class Simulation:
             client_buffers=None if self.config.bn == "average" else buffers.expand(n, -1).clone(),
             method=self.method.start(n, w),
         )
+
+    @property
+    def num_clients(self) -> int:
+        """All clients, the proxy set among them where it is one."""
+        return len(self.federation.split.shards)
 
     @property
     def done(self) -> bool:
@@ -89,6 +93,8 @@ class Simulation:
     def _round(self, t: int) -> Record:
         config, state = self.config, self.state
         clients = sample_clients(config, t)
+        if config.method.proxy_as_client:
+            clients += (self.num_clients - 1,)
         sizes = self.federation.split.sizes[list(clients)]
         record = Record(round=t, clients=clients, samples=tuple(int(size) for size in sizes))
 
@@ -100,15 +106,18 @@ class Simulation:
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
 
-        cohort = Cohort(t, clients, p, state.w, W, B, config.server.global_lr, config.clients.count)
+        start = state.buffers if config.bn == "proxy" else p @ B
+        cohort = Cohort(t, clients, p, state.w, W, B, start, config.bn, config.server.global_lr, self.num_clients)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
         update = self.method.aggregate(cohort, state.method, server)
-        buffers = aggregate_statistics(config.bn, cohort, update, server)
+        buffers = aggregate_statistics(cohort, update, server)
         aggregated = self._now()
-        record = replace(self.observe(record, cohort, update), seconds_server=aggregated - trained)
+        record = replace(record, seconds_server=aggregated - trained)
         if not bool(torch.isfinite(update.w).all() & torch.isfinite(buffers).all()):
             return replace(record, diverged=f"round {t}: the aggregated model has non-finite weights")
 
+        record = observe_update(record, cohort, update, config, self.federation)
+        record = observe_model(record, self.model, cohort, update, buffers, config, self.federation)
         state.w, state.buffers, state.method = update.w, buffers, update.state
         record = self.score(record)
         return replace(record, seconds_eval=self._now() - aggregated)
@@ -134,23 +143,6 @@ class Simulation:
             if state.client_buffers is not None:
                 state.client_buffers[client] = model.buffers
         return W, B, losses
-
-    def observe(self, record: Record, cohort: Cohort, update: Update) -> Record:
-        """Add the cheap indicators of a round."""
-        terms = shrinking(cohort.w, update.lambda_ @ cohort.W, update.gamma, cohort.global_lr)
-        record = replace(
-            record,
-            gamma=update.gamma,
-            r=terms.r,
-            norm_opt=terms.norm_opt,
-            norm_reg=terms.norm_reg,
-            norm_w=_finite(float(torch.linalg.vector_norm(update.w))),
-            lambda_=tuple(float(weight) for weight in update.lambda_),
-        )
-        if not self.config.indicators.coherence:
-            return record
-        whole, mean = cohort_coherence(cohort.w, cohort.W, cohort.p)
-        return replace(record, coherence_def=whole, coherence_mean=mean)
 
     def score(self, record: Record) -> Record:
         """Evaluate the global model on the test set, and on the validation set if there is one, where due."""

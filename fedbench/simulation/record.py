@@ -1,7 +1,19 @@
 """What one round leaves behind."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+Row = tuple[float | int | str | None, ...]
+
+# Indicators beyond the fixed columns, each a table of its own; every row starts with the round.
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "indicators": ("round", "name", "value"),
+    "coherence": ("round", "client", "other", "cosine"),
+    "server_path": ("round", "epoch", "gamma", "loss"),
+    "server_lambda": ("round", "epoch", "client", "lambda"),
+    "simplex": ("round", "lambda_0", "lambda_1", "lambda_2", "loss", "accuracy"),
+}
 
 
 @dataclass(frozen=True)
@@ -10,7 +22,8 @@ class Record:
 
     train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; gamma, r, norm_opt,
     norm_reg: see `indicators.shrinking`; norm_w: length of the new global model; clients, lambda_, samples: the cohort,
-    its weights and data sizes |D_i|; diverged: the reason why the run ends here, if it does.
+    its weights and data sizes |D_i|; tables: rows for the tables above, without the round; diverged: the reason why
+    the run ends here, if it does.
     """
 
     round: int
@@ -32,8 +45,9 @@ class Record:
     clients: tuple[int, ...] = ()
     lambda_: tuple[float, ...] = ()
     samples: tuple[int, ...] = ()
+    tables: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     diverged: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All fields by name, made of plain types."""
-        return asdict(self)
+        return {item.name: getattr(self, item.name) for item in fields(self)}

@@ -17,7 +17,9 @@ def cohort_of(m: int, P: int, global_lr: float, seed: int) -> Cohort:
     rng = torch.Generator().manual_seed(seed)
     p = torch.rand(m, generator=rng, dtype=torch.float64) + 0.01
     draw = torch.randn(m + 1, P, generator=rng, dtype=torch.float64)
-    return Cohort(1, tuple(range(m)), p / p.sum(), draw[0], draw[1:], draw[1:, :0], global_lr, m)
+    return Cohort(
+        1, tuple(range(m)), p / p.sum(), draw[0], draw[1:], draw[1:, :0], draw[0, :0], "average", global_lr, m
+    )
 
 
 @given(

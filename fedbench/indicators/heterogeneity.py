@@ -1,0 +1,45 @@
+"""How well a cohort's data stand for all data, and how balanced each client's are."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def class_shares(counts: NDArray[np.int64]) -> Floats:
+    """Class proportions p_ic of each client [n, C] from class counts [n, C]."""
+    shares: Floats = counts / counts.sum(1, keepdims=True)
+    return shares
+
+
+def heterogeneity_coherence(lambda_: Floats, cohort: Floats, overall: Floats) -> tuple[float, float]:
+    """(coherence, cosine) of the cohort's weighted class mix sum_i lambda_i p_ic with the overall mix p_c.
+
+    coherence = 1 - 0.5 * sum_c |sum_i lambda_i p_ic - p_c|, for lambda [m], cohort [m, C], overall [C].
+    """
+    mix = lambda_ @ cohort
+    cosine = mix @ overall / (np.linalg.norm(mix) * np.linalg.norm(overall))
+    return float(1 - 0.5 * np.abs(mix - overall).sum()), float(cosine)
+
+
+def heterogeneity_degree(shares: Floats) -> Floats:
+    """1 / (population variance over classes of p_ic) of each client [n]: the larger, the more balanced."""
+    with np.errstate(divide="ignore"):
+        degree: Floats = 1 / shares.var(1)
+    return degree
+
+
+def weight_correlations(lambda_sums: Floats, sizes: Floats, degrees: Floats) -> dict[str, float | None]:
+    """Pearson correlations over clients of accumulated weights with data size, heterogeneity degree, their product."""
+    return {
+        "pearson_size": _pearson(lambda_sums, sizes),
+        "pearson_degree": _pearson(lambda_sums, degrees),
+        "pearson_product": _pearson(lambda_sums, sizes * degrees),
+    }
+
+
+def _pearson(a: Floats, b: Floats) -> float | None:
+    """None where it is not defined: one client, no variation, or an infinite degree."""
+    if len(a) < 2 or not np.isfinite([*a, *b]).all() or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    return float(np.corrcoef(a, b)[0, 1])

@@ -1,0 +1,40 @@
+"""Attentive LAW: gamma = 1, lambda learned on the proxy set; with SWA, or stopped early."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method, size_weighted
+from fedbench.methods.learned import PAPER_BN, LearnedSettings, Positive, Swa, WeightLearner, Whole
+
+
+class AttentiveLAWSettings(LearnedSettings):
+    """swa: average the weights over server epochs; stop_round: data-size weights after this round, null for never."""
+
+    name: Literal["attentive_law"] = "attentive_law"
+    swa: bool = False
+    swa_start: Whole = Swa.start
+    swa_lr: Positive = Swa.lr
+    stop_round: Annotated[int, Field(ge=0)] | None = None
+
+    def canonical(self) -> dict[str, object]:
+        """Without SWA, its settings change nothing."""
+        unused = set() if self.swa else {"swa_start", "swa_lr"}
+        return self.model_dump(mode="json", exclude=unused)
+
+
+@register_method()
+class AttentiveLAW(Method[AttentiveLAWSettings]):
+    """lambda* = argmin L_proxy(sum_i lambda_i w_i) on the simplex, in rounds t <= stop_round."""
+
+    Settings = AttentiveLAWSettings
+    bn = PAPER_BN
+
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """Learn lambda alone."""
+        s = self.settings
+        if s.stop_round is not None and cohort.round > s.stop_round:
+            return size_weighted(cohort)
+        learner = WeightLearner(cohort, server, s)
+        learner.run(s.epochs, learn_gamma=False, learn_lambda=True, swa=Swa(s.swa_start, s.swa_lr) if s.swa else None)
+        return learner.update()

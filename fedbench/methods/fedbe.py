@@ -1,0 +1,65 @@
+"""FedBE: FedDF with a Bayesian ensemble of teachers, Gaussian mode (Chen and Chao, 2021)."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
+from fedbench.methods.finetune import FinetuneSettings, Teacher, distil
+
+VARIANCE_FLOOR = 1e-5
+NOISE = 0.1
+
+
+class FedBESettings(FinetuneSettings):
+    """samples: number of models drawn from the Gaussian."""
+
+    name: Literal["fedbe"] = "fedbe"
+    epochs: Annotated[int, Field(ge=0)] = 100
+    samples: Annotated[int, Field(ge=0)] = 10
+
+    @property
+    def proxy_use(self) -> ProxyUse:
+        """Images only."""
+        return "unlabelled"
+
+
+def sample_model(cohort: Cohort, offsets: list[int], noise: Tensor) -> Tensor:
+    """A model [P] from the Gaussian over the clients' updates, tensor by tensor, for standard normal noise [P].
+
+    d_i = w_i - w_g, u_i = d_i / |d_i|; mu and s^2 >= 1e-5 are mean and variance of u_i over the clients;
+    w = w_g + mean_i |d_i| * (mu + 0.1 s noise).
+    """
+    sample = torch.empty_like(cohort.w)
+    for span in (slice(*ends) for ends in pairwise(offsets)):
+        d = cohort.W[:, span] - cohort.w[span]
+        length = torch.linalg.vector_norm(d, dim=1, keepdim=True)
+        u = torch.where(length > 0, d / length, 0.0)
+        spread = u.var(0, correction=0).clamp(min=VARIANCE_FLOOR).sqrt()
+        sample[span] = cohort.w[span] + length.mean() * (u.mean(0) + NOISE * spread * noise[span])
+    return sample
+
+
+@register_method()
+class FedBE(Method[FedBESettings]):
+    """Teachers: the clients, the FedAvg model, and models sampled around them; equal weights, logits averaged."""
+
+    Settings = FedBESettings
+
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """Average by data sizes, then distil the ensemble."""
+        return distil(cohort, server, self.settings, self.teachers(cohort, server))
+
+    def teachers(self, cohort: Cohort, server: Server) -> Iterator[Teacher]:
+        """All teachers with their running statistics; all but the clients take the averaged ones."""
+        yield from zip(cohort.W, cohort.B, strict=True)
+        mean = cohort.p @ cohort.B
+        yield cohort.combine(cohort.p), mean
+        rng = server.rng("fedbe")
+        for _ in range(self.settings.samples):
+            noise = torch.from_numpy(rng.standard_normal(len(cohort.w))).to(cohort.w)
+            yield sample_model(cohort, server.model.offsets, noise), mean

@@ -1,0 +1,31 @@
+"""FedDF: FedAvg, then ensemble distillation on the unlabelled proxy set (Lin et al., 2020)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
+from fedbench.methods.finetune import FinetuneSettings, distil
+
+
+class FedDFSettings(FinetuneSettings):
+    """Distillation on the server."""
+
+    name: Literal["feddf"] = "feddf"
+    epochs: Annotated[int, Field(ge=0)] = 100
+
+    @property
+    def proxy_use(self) -> ProxyUse:
+        """Images only."""
+        return "unlabelled"
+
+
+@register_method()
+class FedDF(Method[FedDFSettings]):
+    """The clients' mean logits teach the FedAvg model."""
+
+    Settings = FedDFSettings
+
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """Average by data sizes, then distil."""
+        return distil(cohort, server, self.settings, zip(cohort.W, cohort.B, strict=True))

@@ -1,0 +1,213 @@
+"""Learning (gamma, lambda) on the proxy set: one optimiser for adaptive GWS, attentive LAW and FedLAW.
+
+It minimises the proxy loss L(gamma * sum_i lambda_i w_i) over unconstrained x [m] and y. The gradient over the cohort
+W [m, P] is analytic: with g the gradient of L at the combined model,
+
+    dL/dlambda = gamma * W g,    dL/dgamma = <g, lambda W>.
+
+With a global learning rate, w_i stands for w_g + eta_g (w_i - w_g).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
+from torch.optim.swa_utils import SWALR
+
+from fedbench.methods.base import BatchNormRule, Cohort, MethodSettings, PathPoint, ProxyUse, Server, Update
+from fedbench.methods.finetune import BETAS
+
+PAPER_BN: BatchNormRule = "proxy"
+SWA_COSINE_EPOCHS = 100  # T_max of the schedule before averaging starts
+SWA_ANNEAL_EPOCHS = 10  # how long the change to the averaging learning rate takes
+
+Positive = Annotated[float, Field(gt=0)]
+Whole = Annotated[int, Field(ge=0)]
+
+
+class LearnedSettings(MethodSettings):
+    """Settings of all learned weights.
+
+    epochs over the proxy set; steps: at most so many in all, null for no cap; lr of Adam, times lr_gamma every lr_step
+    epochs; base: how x and y become lambda and gamma.
+    """
+
+    epochs: Whole = 100
+    steps: Whole | None = None
+    lr: Positive
+    lr_step: Annotated[int, Field(ge=1)] = 20
+    lr_gamma: Positive = 0.5
+    batch_size: Annotated[int, Field(ge=1)] = 128
+    base: Literal["exp", "quad"] = "exp"
+
+    @property
+    def proxy_use(self) -> ProxyUse:
+        """Images and labels."""
+        return "labelled"
+
+    @classmethod
+    def data_defaults(cls, dataset: str) -> Mapping[str, object]:
+        """The paper's learning rates."""
+        return {"lr": 0.01 if dataset == "cifar10" else 0.005}
+
+
+@dataclass(frozen=True)
+class Swa:
+    """Stochastic weight averaging of x: from epoch `start` on, x is averaged once an epoch at learning rate `lr`."""
+
+    start: int = 6
+    lr: float = 0.05
+
+
+class ExpBase:
+    """lambda_i = p_i e^(x_i) / sum_j p_j e^(x_j) from x = 0; gamma = e^y from y = 0."""
+
+    def __init__(self, p: Tensor) -> None:
+        self.p = p
+
+    def start(self) -> tuple[Tensor, Tensor]:
+        """(x, y) of FedAvg."""
+        return torch.zeros_like(self.p), self.p.new_zeros(())
+
+    def lambda_(self, x: Tensor) -> Tensor:
+        """On the simplex; exactly p at x = 0."""
+        e = self.p * x.exp()
+        return e / (e.sum() / self.p.sum())
+
+    def gamma(self, y: Tensor) -> Tensor:
+        """Positive; exactly 1 at y = 0."""
+        return y.exp()
+
+    def pull_back(self, x: Tensor, d_lambda: Tensor) -> Tensor:
+        """dL/dx from dL/dlambda."""
+        lambda_ = self.lambda_(x)
+        return lambda_ * (d_lambda - lambda_ @ d_lambda)
+
+    def pull_back_gamma(self, y: Tensor, d_gamma: Tensor) -> Tensor:
+        """dL/dy from dL/dgamma."""
+        return self.gamma(y) * d_gamma
+
+
+class QuadBase(ExpBase):
+    """lambda_i = x_i^2 / sum_j x_j^2 from x_i = sqrt(p_i); gamma = y^2 from y = 1."""
+
+    def start(self) -> tuple[Tensor, Tensor]:
+        """(x, y) of FedAvg."""
+        return self.p.sqrt(), self.p.new_ones(())
+
+    def lambda_(self, x: Tensor) -> Tensor:
+        """On the simplex."""
+        return x.square() / x.square().sum()
+
+    def gamma(self, y: Tensor) -> Tensor:
+        """Not negative."""
+        return y.square()
+
+    def pull_back(self, x: Tensor, d_lambda: Tensor) -> Tensor:
+        """dL/dx from dL/dlambda."""
+        return 2 * x / x.square().sum() * (d_lambda - self.lambda_(x) @ d_lambda)
+
+    def pull_back_gamma(self, y: Tensor, d_gamma: Tensor) -> Tensor:
+        """dL/dy from dL/dgamma."""
+        return 2 * y * d_gamma
+
+
+BASES = {"exp": ExpBase, "quad": QuadBase}
+
+
+class WeightLearner:
+    """Learns gamma, lambda or both for one cohort, starting from FedAvg; `run` may be called for several stages.
+
+    x [m] and y are float64 whatever the model's precision: they are tiny, and sums of weights stay exact.
+    """
+
+    def __init__(self, cohort: Cohort, server: Server, settings: LearnedSettings) -> None:
+        self.cohort, self.server, self.settings = cohort, server, settings
+        self.base = BASES[settings.base](cohort.p.to(torch.float64))
+        self.x, self.y = self.base.start()
+        self.path: list[PathPoint] = []
+        self._rng = server.rng("learn")
+        self._steps = 0
+        server.model.load(cohort.w, cohort.buffers)
+        server.model.train()
+
+    @property
+    def lambda_(self) -> Tensor:
+        """The weights [m] in float64."""
+        return self.base.lambda_(self.x)
+
+    @property
+    def gamma(self) -> Tensor:
+        """The shrinking factor, a 0-d tensor."""
+        return self.base.gamma(self.y)
+
+    def run(self, epochs: int, *, learn_gamma: bool, learn_lambda: bool, swa: Swa | None = None) -> None:
+        """One stage: a fresh Adam over the chosen parts, the others held fixed."""
+        chosen = [self.x] * learn_lambda + [self.y] * learn_gamma
+        adam = torch.optim.Adam(chosen, lr=self.settings.lr, betas=BETAS)
+        schedule: LRScheduler = StepLR(adam, self.settings.lr_step, self.settings.lr_gamma)
+        if swa:
+            schedule = CosineAnnealingLR(adam, SWA_COSINE_EPOCHS)
+        averaged: list[Tensor] = []
+        fixed_mean = None if learn_lambda else self._mean()
+        for epoch in range(epochs):
+            if swa and epoch == swa.start:
+                schedule = SWALR(adam, swa.lr, SWA_ANNEAL_EPOCHS)
+            losses = []
+            for index in self.server.proxy.batches(self._rng, self.settings.batch_size):
+                if self.settings.steps is not None and self._steps >= self.settings.steps:
+                    break
+                losses.append(self.gradient(index, fixed_mean, learn_gamma=learn_gamma, learn_lambda=learn_lambda))
+                adam.step()
+                self._steps += 1
+            if not losses:
+                break
+            schedule.step()
+            if swa and epoch >= swa.start:
+                averaged.append(self.x.clone())
+            self._note(losses)
+        if averaged:
+            self.x = torch.stack(averaged).mean(0)
+
+    def gradient(self, index: Tensor, mean: Tensor | None, *, learn_gamma: bool, learn_lambda: bool) -> Tensor:
+        """Put dL/dx and dL/dy of one proxy batch into x.grad and y.grad; returns the loss, a 0-d tensor.
+
+        `mean` is lambda W [P], where it is fixed and known.
+        """
+        model, proxy = self.server.model, self.server.proxy
+        mean = self._mean() if mean is None else mean
+        gamma = self.gamma
+        torch.mul(mean, gamma.to(mean), out=model.w)
+        model.grad.zero_()
+        loss = F.cross_entropy(model(proxy.x.index_select(0, index)), proxy.y.index_select(0, index))
+        loss.backward()
+        if learn_gamma:
+            self.y.grad = self.base.pull_back_gamma(self.y, (model.grad @ mean).to(torch.float64))
+        if learn_lambda:  # with eta_g, the share of w_g is the same for all clients: it drops out of dL/dx
+            d_lambda = (self.cohort.W @ model.grad).to(torch.float64) * gamma * self.cohort.global_lr
+            self.x.grad = self.base.pull_back(self.x, d_lambda)
+        return loss.detach()
+
+    def update(self) -> Update:
+        """The aggregated model with the weights as they are now."""
+        lambda_, gamma = self.lambda_.to(self.cohort.p), float(self.gamma)
+        left_behind = self.cohort.bn == "proxy" and self._steps > 0
+        return Update(
+            w=self.cohort.combine(lambda_, gamma),
+            lambda_=lambda_,
+            gamma=gamma,
+            buffers=self.server.model.buffers.clone() if left_behind else None,
+            path=tuple(self.path),
+        )
+
+    def _mean(self) -> Tensor:
+        return self.cohort.combine(self.lambda_.to(self.cohort.p))
+
+    def _note(self, losses: list[Tensor]) -> None:
+        loss = float(torch.stack(losses).mean())
+        self.path.append(PathPoint(float(self.gamma), tuple(self.lambda_.tolist()), loss))

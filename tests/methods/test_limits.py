@@ -1,0 +1,61 @@
+"""Methods at the ends of their settings are FedAvg, bit for bit at equal bn."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fedbench import TrialConfig, simulate
+from fedbench.simulation import Record, Simulation
+from tests.conftest import timeless
+
+Make = Callable[..., TrialConfig]
+
+LIMITS: list[dict[str, Any]] = [
+    {"method__name": "fedprox", "method__mu": 0.0},
+    {"method__name": "fixed_gamma", "method__gamma": 1.0},
+    {"method__name": "feddf", "method__epochs": 0},
+    {"method__name": "fedbe", "method__epochs": 0},
+    {"method__name": "server_ft", "method__epochs": 0},
+    {"method__name": "adaptive_gws", "method__epochs": 0},
+    {"method__name": "attentive_law", "method__epochs": 0},
+    {"method__name": "attentive_law", "method__stop_round": 0},
+    {"method__name": "fedlaw", "method__epochs": 0},
+    {"method__name": "fedlaw", "method__steps": 0},
+    {"method__name": "fedlaw_swa", "method__epochs": 1},
+    {"server__global_lr": 1.0},
+]
+
+
+@pytest.mark.parametrize("bn", ["average", "proxy", "local"])
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: " ".join(map(str, limit.values())))
+def test_at_its_limit_a_method_is_fedavg_bit_for_bit(tiny: Make, limit: dict[str, Any], bn: str) -> None:
+    settings = {"bn": bn, "rounds": 2, "clients__participation": 0.6}
+    model = {"model": "resnet8", "data__train_size": 40} if bn != "average" else {}
+    plain = timeless(list(simulate(tiny(**settings, **model))))
+    assert timeless(list(simulate(tiny(**settings, **model, **limit)))) == plain
+
+
+def test_quadratic_weights_start_at_fedavg_to_rounding(tiny: Make) -> None:
+    def final(**settings: Any) -> Simulation:
+        simulation = Simulation(tiny(precision="float64", bn="average", rounds=2, **settings))
+        while not simulation.done:
+            simulation.step()
+        return simulation
+
+    plain, quad = final(), final(method__name="fedlaw", method__base="quad", method__epochs=0)
+    assert float((plain.state.w - quad.state.w).abs().max()) < 1e-12
+    for one, other in zip(plain.state.history, quad.state.history, strict=True):
+        assert other.lambda_ == pytest.approx(one.lambda_, abs=1e-12)
+        assert other.gamma == 1.0
+
+
+def test_an_early_stop_learns_until_then_and_averages_after(tiny: Make) -> None:
+    settings = {"method__name": "attentive_law", "method__epochs": 3, "rounds": 3}
+    stopped: list[Record] = list(simulate(tiny(**settings, method__stop_round=2)))
+    learning = list(simulate(tiny(**settings)))
+    sizes = [size / 300 for size in stopped[0].samples]
+    assert timeless(stopped[:2]) == timeless(learning[:2])
+    assert stopped[1].lambda_ != pytest.approx(sizes)
+    assert stopped[2].lambda_ == pytest.approx(sizes)
+    assert learning[2].lambda_ != pytest.approx(sizes)

@@ -1,0 +1,120 @@
+"""FedAdam, FedDF, FedBE and Server-FT against their formulas."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fedbench.methods.fedadam import FedAdam, FedAdamSettings
+from fedbench.methods.fedbe import FedBE, FedBESettings, sample_model
+from fedbench.methods.feddf import FedDF, FedDFSettings
+from fedbench.methods.finetune import teacher_logits
+from fedbench.methods.server_ft import ServerFT, ServerFTSettings
+from tests.methods.helpers import tiny_cohort, tiny_server
+
+
+def test_fedadam_is_its_equations_over_two_rounds() -> None:
+    server = tiny_server()
+    s = FedAdamSettings(lr=0.1, beta1=0.8, beta2=0.95, eps=1e-2)
+    method = FedAdam(s)
+    cohort = tiny_cohort(server)
+    state = method.start(4, cohort.w)
+    m, v, w = np.zeros(len(cohort.w)), np.full(len(cohort.w), 1e-4), cohort.w.numpy().copy()
+    for _ in range(2):
+        update = method.aggregate(cohort, state, server)
+        d = sum(float(p) * (row.numpy() - cohort.w.numpy()) for p, row in zip(cohort.p, cohort.W, strict=True))
+        m, v = 0.8 * m + 0.2 * d, 0.95 * v + 0.05 * d**2
+        w = cohort.w.numpy() + 0.1 * m / (np.sqrt(v) + 1e-2)
+        assert np.allclose(update.w.numpy(), w, atol=1e-13)
+        state = update.state
+        cohort = tiny_cohort(server, w=update.w)
+
+
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_server_ft_is_adam_on_the_proxy_labels(batch_norm: bool) -> None:
+    server, other = tiny_server(batch_norm=batch_norm), tiny_server(batch_norm=batch_norm)
+    cohort = tiny_cohort(server)
+    update = ServerFT(ServerFTSettings(epochs=3, lr=0.01, batch_size=5)).aggregate(cohort, {}, server)
+    proxy = other.proxy
+    other.model.load(cohort.p @ cohort.W, cohort.buffers)
+    other.model.train()
+    adam = torch.optim.Adam(other.model.module.parameters(), lr=0.01, betas=(0.5, 0.999))
+    rng = other.rng("finetune")
+    for _ in range(3):
+        for index in proxy.batches(rng, 5):
+            adam.zero_grad(set_to_none=False)
+            F.cross_entropy(other.model(proxy.x[index]), proxy.y[index]).backward()
+            adam.step()
+    assert torch.allclose(update.w, other.model.w, atol=1e-12)
+    assert update.buffers is not None
+    assert torch.allclose(update.buffers, other.model.buffers, atol=1e-12)
+
+
+def test_distillation_pulls_the_student_to_the_clients_mean_prediction() -> None:
+    server = tiny_server()
+    cohort = tiny_cohort(server)
+    target = torch.stack([teacher_logits(server, w, b) for w, b in zip(cohort.W, cohort.B, strict=True)]).mean(0)
+
+    def divergence(w: torch.Tensor) -> float:
+        student = teacher_logits(server, w, cohort.buffers).log_softmax(1)
+        p = target.softmax(1)
+        return float((p * (p.log() - student)).sum(1).mean())
+
+    before = divergence(cohort.p @ cohort.W)
+    update = FedDF(FedDFSettings(epochs=200, lr=0.01)).aggregate(cohort, {}, server)
+    assert divergence(update.w) < 0.05 * before
+
+
+def test_one_distillation_step_follows_the_gradient_of_the_kl_divergence() -> None:
+    server, other = tiny_server(), tiny_server()
+    cohort = tiny_cohort(server)
+    update = FedDF(FedDFSettings(epochs=1, lr=1e-3)).aggregate(cohort, {}, server)
+    p = torch.stack([teacher_logits(other, w, b) for w, b in zip(cohort.W, cohort.B, strict=True)]).mean(0).softmax(1)
+    start = cohort.p @ cohort.W
+    other.model.load(start, cohort.buffers)
+    other.model.grad.zero_()
+    (p * (p.log() - other.model(other.proxy.x).log_softmax(1))).sum(1).mean().backward()
+    step = update.w - start
+    assert torch.allclose(step, -1e-3 * other.model.grad.sign(), atol=1e-6)  # Adam's first step is lr * sign(g)
+
+
+def test_teachers_use_their_own_statistics_in_eval_mode() -> None:
+    server = tiny_server(batch_norm=True)
+    cohort = tiny_cohort(server)
+    alone = teacher_logits(server, cohort.W[0], cohort.B[0])
+    assert torch.equal(alone, teacher_logits(server, cohort.W[0], cohort.B[0]))
+    assert not torch.allclose(alone, teacher_logits(server, cohort.W[0], cohort.B[1] + 1))
+
+
+def test_fedbe_samples_are_the_gaussian_over_normalised_updates() -> None:
+    server = tiny_server()
+    cohort = tiny_cohort(server)
+    noise = torch.randn(len(cohort.w), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    sample = sample_model(cohort, server.model.offsets, noise)
+    for start, end in zip(server.model.offsets, server.model.offsets[1:], strict=False):
+        d = (cohort.W - cohort.w)[:, start:end].numpy()
+        lengths = np.linalg.norm(d, axis=1)
+        u = d / lengths[:, None]
+        spread = np.sqrt(np.maximum(u.var(0), 1e-5))
+        wanted = cohort.w[start:end].numpy() + lengths.mean() * (u.mean(0) + 0.1 * spread * noise[start:end].numpy())
+        assert np.allclose(sample[start:end].numpy(), wanted, atol=1e-13)
+
+
+def test_a_client_that_did_not_move_breaks_no_sample() -> None:
+    server = tiny_server()
+    cohort = tiny_cohort(server)
+    cohort.W[:] = cohort.w
+    assert torch.equal(sample_model(cohort, server.model.offsets, torch.ones_like(cohort.w)), cohort.w)
+
+
+def test_fedbe_teaches_with_clients_average_and_samples() -> None:
+    server = tiny_server(batch_norm=True)
+    cohort = tiny_cohort(server)
+    method = FedBE(FedBESettings(epochs=1, samples=5))
+    teachers = list(method.teachers(cohort, server))
+    assert len(teachers) == 4 + 1 + 5
+    assert all(torch.equal(w, row) for (w, _), row in zip(teachers, cohort.W, strict=False))
+    assert torch.equal(teachers[4][0], cohort.p @ cohort.W)
+    assert all(torch.equal(buffers, cohort.p @ cohort.B) for _, buffers in teachers[4:])
+    again = list(method.teachers(cohort, server))
+    assert all(torch.equal(one[0], two[0]) for one, two in zip(teachers, again, strict=True))

@@ -14,6 +14,7 @@ from fedbench.errors import ConfigError
 from fedbench.explain import explain
 from fedbench.methods import METHODS, BatchNormRule, MethodSettings
 from fedbench.models import MODELS, has_batch_norm
+from fedbench.plugins import load_entry_points
 from fedbench.settings import Settings, merge, nest
 
 # Raised by hand whenever the same config gives other results than before (tests/test_golden.py tells).
@@ -257,6 +258,7 @@ ALPHAS: Mapping[str, Settings] = {  # the paper's hybrid and (one of its) toy se
 
 def resolve(settings: Settings) -> Settings:
     """Nested settings with the defaults that depend on other settings filled in; wrong types are left for later."""
+    load_entry_points()
     data = _section(settings, "data")
     name = data.get("name", "mnist5k")
     dataset = _named("data.name", name, DATASETS.get)

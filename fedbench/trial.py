@@ -12,6 +12,7 @@ from rich.console import Console
 from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, deferred_interrupt, run
 from fedbench.config import TrialConfig
 from fedbench.errors import UserError
+from fedbench.plugins import import_modules
 from fedbench.progress import RunProgress
 from fedbench.results.environment import reset_peak_memory
 from fedbench.results.folder import TrialFolder, summary
@@ -28,6 +29,9 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, such as data.alpha=0.1")
     add("--config", type=Path, metavar="FILE", help="settings from a YAML file; --set wins over it")
+    add(
+        "--import", action="append", default=[], metavar="MODULE", dest="modules", help="a module with your own methods"
+    )
     add("--out", type=Path, metavar="DIR", help="folder for results; without it nothing is written")
     add("--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)")
     add("--checkpoint-every", type=int, metavar="N", help=f"rounds between checkpoints ({CHECKPOINT_EVERY}; 0: none)")
@@ -41,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run it; returns the exit code."""
     options = parser().parse_args(arguments)
     check_options(options)
+    import_modules(options.modules)
     config = read_config(options)
     if options.show:
         print(f"{dump_yaml(config.model_dump(mode='json'))}hash: {config.hash}")
@@ -135,6 +140,7 @@ def stop_early(simulation: Simulation, folder: TrialFolder | None, options: argp
         checkpoint.save(simulation, folder.checkpoints)
     command = ["python", "-m", "fedbench.trial", "--out", str(folder.path), "--resume"]
     command += ["--data-dir", str(options.data_dir)] if options.data_dir else []
+    command += [part for module in options.modules for part in ("--import", module)]
     command += ["--save-model"] if options.save_model else []
     print(f"{after}; go on with: {shlex.join(command)}", file=sys.stderr)
     return INTERRUPTED

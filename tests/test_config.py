@@ -46,13 +46,21 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "eval_every": (2, {}),
     "seed": (9, {}),
     "precision": ("float64", {}),
-    "indicators.coherence": (False, {}),
+    "method.proxy_client": (True, {}),
+    "method.epochs": (7, {"method.name": "fedlaw"}),
+    "indicators.coherence": ("off", {}),
+    "indicators.hessian_every": (5, {}),
+    "indicators.hessian_samples": (50, {"indicators.hessian_every": 5}),
+    "indicators.simplex_every": (5, {"data.partition": "three_node"}),
+    "indicators.simplex_grid": (5, {"data.partition": "three_node", "indicators.simplex_every": 5}),
+    "indicators.landscape": (True, {}),
+    "indicators.server_path": (True, {}),
 }
 
 
 def test_the_table_above_covers_every_key() -> None:
     experiment = {key for key in keys(TrialConfig) if not key.startswith("run.")}
-    assert experiment == set(OTHER) - {"method.gamma"} | {"method.name"}
+    assert experiment == {key for key in OTHER if not key.startswith("method.") or key == "method.name"}
 
 
 @pytest.mark.parametrize("key", OTHER)
@@ -76,6 +84,8 @@ SAME = [
     ({"proxy.size": 50, "proxy.pool": 100}, {"proxy.size": 0, "proxy.pool": 100, "proxy.balanced_sampling": True}),
     ({"clients.momentum": 0.0}, {"clients.momentum": 0.0, "clients.momentum_state": "reset"}),
     ({**PROXY_USER, "proxy.longtail_total": "keep"}, PROXY_USER),
+    ({"indicators.hessian_samples": 50, "indicators.simplex_grid": 5}, {}),
+    ({"method.name": "fedlaw"}, {"method.name": "fedlaw", "method.lr": 0.005}),
 ]
 
 
@@ -146,10 +156,16 @@ WRONG = [
     ({"clients.count": True}, "clients.count = True: must be a whole number at least 1"),
     ({"clients": 3}, "clients = 3: must be settings (count,"),
     ({"data": "cifar10"}, "data = 'cifar10': must be settings"),
-    ({"method": "fedavg"}, "method = 'fedavg': must be settings, such as method.name=fedavg"),
+    ({"method": "fedavg"}, "method = 'fedavg': must be settings, such as method.name=..."),
     ({"proxy.size": 1000}, "proxy.size = 1000: drawn from 1000 test images, some must be left; must be below 1000"),
     ({"proxy.pool": 1000}, "proxy.pool = 1000: leaves none of 1000 test images to score on"),
     ({**PROXY_USER, "proxy.size": 0}, "proxy.size = 0: bn=proxy needs a proxy set"),
+    ({"method.name": "fedlaw", "proxy.size": 0}, "proxy.size = 0: method.name=fedlaw needs a proxy set"),
+    ({"method.name": "feddf", "proxy.size": 0}, "proxy.size = 0: method.name=feddf needs a proxy set"),
+    ({"method.proxy_client": True, "proxy.size": 0}, "proxy.size = 0: method.name=fedavg needs a proxy set"),
+    ({"method.name": "fedprox", "method.lr": 0.1}, "unknown key 'method.lr' of fedprox"),
+    ({"method.name": "fedlaw", "method.base": "cubic"}, "method.base = 'cubic': must be one of exp, quad"),
+    ({"method.name": "fedlaw", "method.swa": True}, "unknown key 'method.swa' of fedlaw"),
     ({**PROXY_USER, "proxy.size": 100, "proxy.pool": 99}, "proxy.pool = 99: smaller than what the proxy set needs"),
     ({"run.device": "gpu"}, "run.device = 'gpu': must be auto, cpu, cuda or cuda:N"),
     ({"bn": "none"}, "bn = 'none': must be one of average, proxy, local"),

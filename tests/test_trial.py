@@ -33,7 +33,8 @@ def test_a_run_leaves_its_config_environment_rounds_clients_and_summary(command:
     assert code == 0
     assert "final accuracy" in text.strip().splitlines()[-1]
     assert {path.name for path in out.iterdir()} == {
-        *("config.yaml", "environment.json", "summary.json", "partition.csv", "rounds.csv", "clients.csv", "model.pt")
+        *("config.yaml", "environment.json", "summary.json", "partition.csv", "rounds.csv", "clients.csv", "model.pt"),
+        *("indicators.csv", "classes.csv", "histogram.csv"),
     }
     header = (out / "rounds.csv").read_text().splitlines()[0]
     assert header == ",".join(ROUND_COLUMNS)

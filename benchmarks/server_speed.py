@@ -1,0 +1,114 @@
+"""Speed of the server's work, as ratios measured side by side in one run: python benchmarks/server_speed.py.
+
+1. FedLAW's server steps over the bare forward and backward passes on the same proxy batches, m = 20 clients.
+2. FedDF with the teachers' logits computed once a round, against computing them anew in every server epoch.
+
+Interleaved; a ratio is the median over repetitions of the ratio of two neighbours, so that a noisy machine cancels out.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from fedbench.methods import Cohort, ProxyData, Server
+from fedbench.methods.feddf import FedDFSettings
+from fedbench.methods.fedlaw import FedLAWSettings
+from fedbench.methods.finetune import distil, teacher_logits
+from fedbench.methods.learned import WeightLearner
+from fedbench.models import initial
+
+CPU = torch.device("cpu")
+M = 20  # clients
+SHAPES = {"mlp": (1, 28, 28), "simple_cnn": (3, 32, 32)}
+FEDLAW = {"mlp": (100, 40, 2.5), "simple_cnn": (100, 4, 1.1)}  # model -> (proxy size, epochs, largest ratio accepted)
+FEDDF = {"simple_cnn": (100, 10, 6.0)}  # model -> (proxy size, epochs, smallest speed-up accepted)
+
+
+def setting(model: str, size: int) -> tuple[Cohort, Server]:
+    """A cohort of M models around one, and a server with a random proxy set."""
+    shape = SHAPES[model]
+    flat = initial(model, shape, 10, 8, CPU, torch.float32)
+    x = torch.rand(size, *shape).contiguous(memory_format=torch.channels_last)
+
+    def batches(rng: np.random.Generator, batch: int) -> list[torch.Tensor]:
+        return list(torch.split(torch.from_numpy(rng.permutation(size)), batch))
+
+    server = Server(flat, ProxyData(x, torch.randint(0, 10, (size,)), batches), lambda _: np.random.default_rng(0))
+    w = flat.w.clone()
+    W, p = w + 0.01 * torch.randn(M, len(w)), torch.full((M,), 1 / M)
+    return Cohort(1, tuple(range(M)), p, w, W, W[:, :0], w[:0], "average", 1.0, M), server
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def compare(one: Callable[[], object], other: Callable[[], object], repetitions: int) -> float:
+    """Median of time(one) / time(other) over neighbouring calls, after one of each to warm up."""
+    one(), other()
+    return statistics.median(timed(one) / timed(other) for _ in range(repetitions))
+
+
+def fedlaw_ratio(model: str, size: int, epochs: int, repetitions: int) -> float:
+    """Server steps of FedLAW over bare passes."""
+    cohort, server = setting(model, size)
+    settings = FedLAWSettings(lr=0.01, epochs=epochs)
+
+    def learn() -> None:
+        WeightLearner(cohort, server, settings).run(epochs, learn_gamma=True, learn_lambda=True)
+
+    def bare() -> None:
+        server.model.train()
+        rng = np.random.default_rng(0)
+        for _ in range(epochs):
+            for index in server.proxy.batches(rng, settings.batch_size):
+                server.model.grad.zero_()
+                x, y = server.proxy.x.index_select(0, index), server.proxy.y.index_select(0, index)
+                F.cross_entropy(server.model(x), y).backward()
+
+    return compare(learn, bare, repetitions)
+
+
+def feddf_speedup(model: str, size: int, epochs: int, repetitions: int) -> float:
+    """Recomputing teachers in every epoch over computing them once."""
+    cohort, server = setting(model, size)
+    teachers = list(zip(cohort.W, cohort.B, strict=True))
+
+    def cached() -> None:
+        distil(cohort, server, FedDFSettings(epochs=epochs), teachers)
+
+    def anew() -> None:
+        for _ in range(epochs - 1):
+            for teacher in teachers:
+                teacher_logits(server, *teacher)
+        cached()
+
+    return compare(anew, cached, repetitions)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=7)
+    repetitions = parser.parse_args().repetitions
+    torch.set_num_threads(1)
+    good = True
+    for model, (size, epochs, limit) in FEDLAW.items():
+        ratio = fedlaw_ratio(model, size, epochs, repetitions)
+        good &= ratio <= limit
+        print(f"{model:11s} FedLAW's server steps / bare proxy passes, m = {M}: {ratio:.2f} (at most {limit})")
+    for model, (size, epochs, limit) in FEDDF.items():
+        ratio = feddf_speedup(model, size, epochs, repetitions)
+        good &= ratio >= limit
+        print(
+            f"{model:11s} FedDF, teachers every epoch / once, m = {M}, {epochs} epochs: {ratio:.2f} (at least {limit})"
+        )
+    sys.exit(0 if good else 1)

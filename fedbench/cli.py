@@ -1,6 +1,7 @@
 """What all command lines share: exit codes, errors as one line, Ctrl-C."""
 
 import argparse
+import os
 import signal
 import sys
 import warnings
@@ -24,17 +25,27 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a command line: a user's error is one line and exit code 2, Ctrl-C is 130."""
+    """Run a command line: a user's error is one line and exit code 2, the system's one line and 1, Ctrl-C is 130."""
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         code = main(sys.argv[1:])
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_one_line(error)}", file=sys.stderr)
         code = WRONG_INPUT
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FAILED
+    except OSError as error:  # a full disk, a vanished folder
+        print(f"error: {_one_line(error)}", file=sys.stderr)
+        code = FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 @contextmanager

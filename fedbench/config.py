@@ -12,18 +12,20 @@ from fedbench.data.base import DATASETS, Dataset
 from fedbench.data.partition import apportion, longtail_counts, longtail_shares
 from fedbench.errors import ConfigError
 from fedbench.explain import explain
+from fedbench.fields import Count, NonNegative, Positive, Share, Whole
 from fedbench.methods import METHODS, BatchNormRule, MethodSettings
 from fedbench.models import MODELS, has_batch_norm
 from fedbench.plugins import load_entry_points
 from fedbench.settings import Settings, merge, nest
 
+LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
+
 # Raised by hand whenever the same config gives other results than before (tests/test_golden.py tells).
 SIMULATION_VERSION = 1
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
+# Null stands for "not used by this partition"; it is checked together with the partition.
+Alpha = Annotated[float | None, Field(gt=0, le=1e30, description="a number above 0")]
+Rho = Annotated[float, Field(ge=1, le=1e30)]
 
 
 class Section(BaseModel):
@@ -42,9 +44,9 @@ class DataConfig(Section):
 
     name: str = "mnist5k"
     partition: Literal["dirichlet", "hybrid", "three_node", "iid"] = "dirichlet"
-    alpha: Positive | None = None
-    alpha2: Positive | None = None
-    longtail: Annotated[float, Field(ge=1)] = 1.0
+    alpha: Alpha = None
+    alpha2: Alpha = None
+    longtail: Rho = 1.0
     train_size: Count | None = None
     test_size: Count | None = None
     validation: Share = 0.0
@@ -80,15 +82,15 @@ class ServerConfig(Section):
 class ProxyConfig(Section):
     """The server's proxy set, drawn from the test set. size: default 10 a class.
 
-    pool: images kept out of the test set (default: as many as the proxy needs), so that a study over sizes scores all
+    pool: images kept out of the test set (default: size), so that a study over sizes scores all
     of them on the same images.
     longtail: rho, 1 for a class-balanced proxy; longtail_total: keep the head's count (a smaller proxy) or the total.
     balanced_sampling: draw batches class-balanced, with replacement.
     """
 
-    size: Annotated[int, Field(ge=0)]
-    pool: Annotated[int, Field(ge=0)] | None = None
-    longtail: Annotated[float, Field(ge=1)] = 1.0
+    size: Whole
+    pool: Whole | None = None
+    longtail: Rho = 1.0
     longtail_total: Literal["head", "keep"] = "head"
     balanced_sampling: bool = False
 
@@ -104,9 +106,9 @@ class IndicatorsConfig(Section):
     """
 
     coherence: Literal["off", "cohort", "pairwise"] = "cohort"
-    hessian_every: Annotated[int, Field(ge=0)] = 0
+    hessian_every: Whole = 0
     hessian_samples: Count = 500
-    simplex_every: Annotated[int, Field(ge=0)] = 0
+    simplex_every: Whole = 0
     simplex_grid: Count = 20
     landscape: bool = False
     server_path: bool = False
@@ -115,8 +117,10 @@ class IndicatorsConfig(Section):
 class RunConfig(Section):
     """Where and how to compute; not part of the experiment's hash. device: auto, cpu, cuda or cuda:N."""
 
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")] = "auto"
-    threads: Count = 1
+    device: Annotated[
+        str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$", description="auto, cpu, cuda or cuda:N")
+    ] = "auto"
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
     engine: Literal["sequential"] = "sequential"
 
 
@@ -135,7 +139,7 @@ class TrialConfig(Section):
     method: SerializeAsAny[MethodSettings]
     rounds: Count
     eval_every: Count = 1
-    seed: Annotated[int, Field(ge=0)] = 8
+    seed: Whole = 8
     precision: Literal["float32", "float64"] = "float32"
     indicators: IndicatorsConfig = IndicatorsConfig()
     run: RunConfig = RunConfig()
@@ -183,6 +187,16 @@ class TrialConfig(Section):
         return round(self.clients.corrupted * self.clients.count)
 
     @property
+    def train_samples(self) -> int:
+        """Training images before any are kept out for validation."""
+        return self.data.train_size or self.dataset.train_size
+
+    @property
+    def validation_samples(self) -> int:
+        """Training images kept out for validation."""
+        return round(self.data.validation * self.train_samples)
+
+    @property
     def uses_batch_norm(self) -> bool:
         """Whether the model has running statistics, so that `bn` means something."""
         return has_batch_norm(self.model, self.dataset.shape, self.dataset.num_classes)
@@ -194,34 +208,30 @@ class TrialConfig(Section):
 
     @property
     def proxy_counts(self) -> list[int]:
-        """Proxy images of each class, for a test set that has enough of each."""
-        classes, size = self.dataset.num_classes, self.proxy.size
-        if self.proxy.longtail == 1:
-            return [size // classes + (c < size % classes) for c in range(classes)]
-        if self.proxy.longtail_total == "head":
-            return longtail_counts(size / classes, self.proxy.longtail, classes)
-        return apportion(longtail_shares(self.proxy.longtail, classes), size)
-
-    @property
-    def proxy_need(self) -> int:
-        """The smallest (class-balanced) pool that holds the proxy set."""
-        return self.proxy.size if self.proxy.longtail == 1 else max(self.proxy_counts) * self.dataset.num_classes
+        """Images of each class in a long-tailed proxy set."""
+        classes, size, rho = self.dataset.num_classes, self.proxy.size, self.proxy.longtail
+        if self.proxy.longtail_total == "keep":
+            return apportion(longtail_shares(rho, classes), size)
+        return longtail_counts(size / classes, rho, classes)
 
     @property
     def proxy_pool(self) -> int:
-        """Images kept out of the test set: `proxy.pool`, by default as many as the proxy needs."""
-        return max(self.proxy.size, self.proxy_need) if self.proxy.pool is None else self.proxy.pool
+        """Images kept out of the test set: `proxy.pool`, by default the proxy's size."""
+        return self.proxy.size if self.proxy.pool is None else self.proxy.pool
 
     def canonical(self) -> Settings:
         """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
         form = {**self.model_dump(mode="json", exclude={"run", "method"}), "method": self.method.canonical()}
         data, clients, proxy = form["data"], form["clients"], form["proxy"]
-        for part, total in (("train_size", self.dataset.train_size), ("test_size", self.dataset.test_size)):
-            data[part] = data[part] or total
+        data["train_size"], data["validation"] = self.train_samples, self.validation_samples
+        data["test_size"] = data["test_size"] or self.dataset.test_size
         clients["participation"] = self.participants
         clients["corrupted"] = self.corrupted_clients
+        if clients["holdout"] * self.train_samples < 1:
+            clients["holdout"] = 0
         if not clients["momentum"]:
             clients["momentum_state"] = "reset"
+        form["eval_every"] = min(self.eval_every, max(1, self.rounds - LAST_ROUNDS + 1))  # larger ones skip no more
         if not self.uses_batch_norm:
             form["bn"] = "average"
         if proxy["longtail"] == 1:
@@ -244,7 +254,8 @@ class TrialConfig(Section):
     @property
     def hash(self) -> str:
         """Sha256 of the canonical form: equal for the same experiment, however it was written."""
-        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"))
+        plain = json.loads(json.dumps(self.canonical()), parse_float=lambda text: float(text) + 0.0)  # -0.0 is 0.0
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -263,7 +274,7 @@ def resolve(settings: Settings) -> Settings:
     name = data.get("name", "mnist5k")
     dataset = _named("data.name", name, DATASETS.get)
     settings = merge(nest(dataset.defaults), {**settings, "data": data})
-    partition = data.get("partition", "dirichlet")
+    partition = settings["data"].get("partition", "dirichlet")
     defaults: Settings = {
         "data": ALPHAS.get(partition, {}) if isinstance(partition, str) else {},
         "clients": {"count": 3} if partition == "three_node" else {},
@@ -316,8 +327,7 @@ def check(config: TrialConfig) -> None:
     ):
         if given is not None and given > total:
             raise ConfigError(f"data.{key} = {given}: {dataset.name} has {total} images there; must be at most {total}")
-    samples = data.train_size or dataset.train_size
-    if n > (left := samples - round(data.validation * samples)):
+    if n > (left := config.train_samples - config.validation_samples):
         raise ConfigError(f"clients.count = {n}: more clients than training samples; must be at most {left}")
     if config.indicators.simplex_every and (n != 3 or config.participants != 3):
         raise ConfigError(
@@ -340,5 +350,13 @@ def check_proxy(config: TrialConfig) -> None:
         )
     if pool >= test:
         raise ConfigError(f"proxy.pool = {pool}: leaves none of {test} test images to score on; must be below {test}")
-    if config.uses_proxy and pool < (need := config.proxy_need):
-        raise ConfigError(f"proxy.pool = {pool}: smaller than what the proxy set needs; must be at least {need}")
+    if not config.uses_proxy:
+        return
+    if proxy.longtail == 1 and pool < proxy.size:
+        raise ConfigError(f"proxy.pool = {pool}: smaller than the proxy set; must be at least {proxy.size}")
+    if proxy.longtail > 1 and not any(config.proxy_counts):
+        raise ConfigError(
+            f"proxy.size = {proxy.size}: leaves no image of any class with proxy.longtail={proxy.longtail}"
+        )
+    if proxy.longtail > 1 and pool < (need := max(config.proxy_counts) * config.dataset.num_classes):
+        raise ConfigError(f"proxy.pool = {pool}: too small for this long tail's first class; must be at least {need}")

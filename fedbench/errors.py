@@ -24,4 +24,4 @@ def unknown(kind: str, name: object, options: Iterable[str]) -> str:
     known = sorted(options)
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"unknown {kind} '{name}'; {hint}Known: {', '.join(known)}"
+    return f"unknown {kind} {str(name)!r}; {hint}Known: {', '.join(known)}"

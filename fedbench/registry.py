@@ -32,7 +32,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The thing of that name, or an error with the nearest spelling."""
-        if name not in self._items:
+        if not isinstance(name, str) or name not in self._items:
             raise ConfigError(unknown(self.kind, name, self._items))
         return self._items[name]
 

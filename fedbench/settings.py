@@ -12,6 +12,9 @@ from fedbench.errors import ConfigError, UserError
 
 Settings = dict[str, Any]
 
+# What a YAML text can make ruamel.yaml raise: impossible dates and numbers, endless nesting, aliases to themselves.
+BAD_YAML = (YAMLError, ValueError, KeyError, RecursionError)
+
 
 def nest(settings: Mapping[str, Any], where: str = "settings") -> Settings:
     """Expand dotted keys: {"data.alpha": 1, "data": {"name": "x"}} -> {"data": {"alpha": 1, "name": "x"}}.
@@ -57,27 +60,27 @@ def parse_assignments(assignments: Iterable[str]) -> Settings:
             raise ConfigError(f"--set {text}: expected key=value, such as data.alpha=0.1")
         try:
             parsed = YAML(typ="safe", pure=True).load(value)
-        except YAMLError:
-            parsed = value
-        settings = merge(settings, nest({key.strip(): parsed}, f"--set {text}"))
+            settings = merge(settings, nest({key.strip(): parsed}, f"--set {text}"))
+        except BAD_YAML as error:
+            raise ConfigError(f"--set {text[:200]}: the value is not valid YAML") from error
     return settings
 
 
 def load_yaml(path: Path) -> Settings:
     """A YAML file as nested settings (YAML 1.2: 5e-4 is a number, `no` is a word)."""
     try:
-        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    except YAMLError as error:
+    try:
+        content = YAML(typ="safe", pure=True).load(text)
+        if isinstance(content, dict | None):
+            return nest(content or {}, str(path))
+    except BAD_YAML as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)})") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: expected settings as key: value, found {type(content).__name__}")
-    return nest(content, str(path))
+        raise UserError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
+    raise UserError(f"{path}: expected settings as key: value, found {type(content).__name__}")
 
 
 def dump_yaml(settings: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, deferred_interrupt, run
-from fedbench.config import TrialConfig
+from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.errors import UserError
 from fedbench.plugins import import_modules
 from fedbench.progress import RunProgress
@@ -18,7 +18,6 @@ from fedbench.results.environment import reset_peak_memory
 from fedbench.results.folder import TrialFolder, summary
 from fedbench.settings import dump_yaml, load_yaml, merge, parse_assignments
 from fedbench.simulation import Simulation, checkpoint
-from fedbench.simulation.loop import LAST_ROUNDS
 
 CHECKPOINT_EVERY = 10
 
@@ -52,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         return DONE
     folder = TrialFolder(options.out, config) if options.out else None
     if folder and (finished := check_folder(folder, config, options.resume)):
+        if options.save_model and not (folder.path / "model.pt").exists():
+            raise UserError(f"--save-model: the run in {folder.path} has ended without; run it again in another folder")
         print(f"this run has ended already: {closing_line(finished, config)}")
         return exit_code(finished)
     simulation = Simulation(config, options.data_dir)
@@ -61,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.resume:
         for complaint in checkpoint.restore(simulation, folder.checkpoints):
             print(f"warning: {complaint}", file=sys.stderr)
-        print(f"resumed after round {simulation.state.round}")
+        done = simulation.state.round
+        print(f"resumed after round {done}" if done else f"no checkpoint in {folder.path}: starting from round 1")
     with folder:
         folder.open(simulation)
         return run_rounds(simulation, folder, options)
@@ -82,11 +84,18 @@ def check_options(options: argparse.Namespace) -> None:
 
 def read_config(options: argparse.Namespace) -> TrialConfig:
     """The config that the options name; a bare --resume takes the stored one."""
-    stored = options.out / "config.yaml" if options.resume else None
-    if stored and stored.is_file() and not options.config and not options.set:
-        return TrialConfig(**load_yaml(stored))
+    if options.resume and not options.config and not options.set and (options.out / "config.yaml").is_file():
+        return stored_config(options.out)
     settings = load_yaml(options.config) if options.config else {}
     return TrialConfig(**merge(settings, parse_assignments(options.set)))
+
+
+def stored_config(folder: Path) -> TrialConfig:
+    """The config of the run in a folder."""
+    settings = load_yaml(folder / "config.yaml")
+    if not settings:
+        raise UserError(f"{folder / 'config.yaml'}: empty; name the run's settings with --config or --set")
+    return TrialConfig(**settings)
 
 
 def check_folder(folder: TrialFolder, config: TrialConfig, resume: bool) -> dict[str, Any] | None:
@@ -99,12 +108,14 @@ def check_folder(folder: TrialFolder, config: TrialConfig, resume: bool) -> dict
         raise UserError(f"--out {folder.path}: not empty; add --resume to go on with its run, or name another folder")
     if not (folder.path / "config.yaml").is_file():
         raise UserError(f"--out {folder.path}: holds no run to resume (no config.yaml); name another folder")
-    if (stored := folder.stored_config()).hash != config.hash:
+    summary = folder.stored_summary()
+    stored = summary["hash"] if summary else stored_config(folder.path).hash
+    if stored != config.hash:
         raise UserError(
-            f"--out {folder.path}: holds a run of another config ({stored.hash[:12]}, not {config.hash[:12]}); "
+            f"--out {folder.path}: holds a run of another config or version ({stored[:12]}, not {config.hash[:12]}); "
             "resume it with its own settings or name another folder"
         )
-    return folder.stored_summary()
+    return summary
 
 
 def run_rounds(simulation: Simulation, folder: TrialFolder | None, options: argparse.Namespace) -> int:
@@ -141,6 +152,8 @@ def stop_early(simulation: Simulation, folder: TrialFolder | None, options: argp
     command = ["python", "-m", "fedbench.trial", "--out", str(folder.path), "--resume"]
     command += ["--data-dir", str(options.data_dir)] if options.data_dir else []
     command += [part for module in options.modules for part in ("--import", module)]
+    if options.checkpoint_every is not None:
+        command += ["--checkpoint-every", str(options.checkpoint_every)]
     command += ["--save-model"] if options.save_model else []
     print(f"{after}; go on with: {shlex.join(command)}", file=sys.stderr)
     return INTERRUPTED

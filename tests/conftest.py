@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import settings
 
 from fedbench import TrialConfig
@@ -26,7 +25,8 @@ TINY: dict[str, Any] = {
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """All tests share one cache folder, which is not the user's."""
-    folder = tmp_path_factory.getbasetemp().parent / "fedbench-cache"
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fedbench-cache"
     before = {name: os.environ.pop(name, None) for name in ("FEDBENCH_CACHE", "FEDBENCH_DATA")}
     os.environ["FEDBENCH_CACHE"] = str(folder)
     yield folder
@@ -64,8 +64,3 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def timeless(records: list[Record]) -> list[dict[str, Any]]:
     """Records without their time columns."""
     return [{k: v for k, v in record.as_dict().items() if not k.startswith("seconds")} for record in records]
-
-
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Bit for bit."""
-    return torch.equal(a, b)

@@ -169,6 +169,12 @@ WRONG: list[tuple[list[str], str]] = [
     (["--set", "clients.count=5000"], "more clients than training samples"),
     (["--set", "clients.count=1000", "--set", "data.alpha=0.01"], "some client without data"),
     (["--set", "seed"], "expected key=value"),
+    (["--set", "seed=2001-99-99"], "the value is not valid YAML"),
+    (["--set", "data=&a {x: *a}"], "the value is not valid YAML"),
+    (["--set", 'model="a\\nb"'], "unknown model 'a\\nb'"),
+    (["--set", "clients.batch_size=" + "9" * 30], "at most 1000000000"),
+    (["--data-dir", "/dev/null", "--set", "data.name=cifar10"], "is not a folder"),
+    (["--data-dir", "/" + "x" * 300, "--set", "data.name=cifar10"], "File name too long"),
     (["--config", "no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
     (["--checkpoint-every", "-1"], "must be a whole number at least 0"),
     (["--checkpoint-every", "x"], "invalid int value"),
@@ -193,6 +199,71 @@ def test_options_that_need_a_folder_say_so(command: Command, option: str) -> Non
     code, _, error = command(main, option)
     assert code == 2
     assert "needs --out DIR" in error
+
+
+def test_a_folder_name_that_is_too_long_is_one_line(command: Command) -> None:
+    code, _, error = command(main, "--out", "x" * 300)
+    assert code == 2
+    assert "File name too long" in error
+
+
+def test_a_damaged_run_folder_is_named_and_left_alone(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command(main, *SETTINGS, "--out", str(out))
+    summary = out / "summary.json"
+    for content in ("", "{}", '{"hash": 1}', "[]"):
+        summary.write_text(content)
+        code, _, error = command(main, "--out", str(out), "--resume")
+        assert code == 2
+        assert f"{summary}: damaged" in error
+    summary.unlink()
+    (out / "config.yaml").write_text("")
+    code, _, error = command(main, "--out", str(out), "--resume")
+    assert code == 2
+    assert "config.yaml: empty" in error
+
+
+def test_a_finished_run_of_another_version_is_not_passed_off_as_this_one(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "run")
+    command(main, *SETTINGS, "--out", out)
+    monkeypatch.setattr("fedbench.config.SIMULATION_VERSION", -1)
+    code, _, error = command(main, "--out", out, "--resume")
+    assert code == 2
+    assert "another config or version" in error
+
+
+def test_a_model_that_was_not_saved_cannot_be_had_later(command: Command, tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    command(main, *SETTINGS, "--out", out)
+    code, _, error = command(main, "--out", out, "--resume", "--save-model")
+    assert code == 2
+    assert "has ended without" in error
+
+
+def test_where_a_run_was_before_it_was_resumed_is_kept(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command(main, *SETTINGS, "--out", str(out))
+    (out / "summary.json").unlink()
+    command(main, *SETTINGS, "--out", str(out), "--resume", "--set", "run.threads=2")
+    stored = json.loads((out / "environment.json").read_text())
+    assert stored["threads"] == 2
+    assert [earlier["threads"] for earlier in stored["earlier"]] == [1]
+
+
+def test_a_full_disk_is_one_line_and_the_run_can_go_on(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    limited = [sys.executable, "-m", "fedbench.trial", *SETTINGS, "--out", str(out), "--checkpoint-every", "1"]
+    script = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)); "
+    script += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    script += f"sys.argv = {limited[2:]!r}; runpy.run_module('fedbench.trial', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    code, _, _ = command(main, "--out", str(out), "--resume")
+    assert code == 0
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_training(command: Command, tmp_path: Path) -> None:
@@ -231,5 +302,6 @@ def test_a_wrong_data_file_is_named(command: Command, tmp_path: Path) -> None:
 def test_the_default_run_passes_90_percent_in_plain_lines(command: Command) -> None:
     code, text, _ = command(main)
     assert code == 0
-    last = text.strip().splitlines()[-1]
+    *lines, last = text.strip().splitlines()
+    assert all(line.startswith("round ") and "accuracy" in line and "left" in line for line in lines)
     assert float(last.split("final accuracy ")[1].split(" %")[0]) > 90

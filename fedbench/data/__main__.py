@@ -6,9 +6,8 @@ from pathlib import Path
 
 import fedbench.data.sets  # noqa: F401  (registers the data sets)
 from fedbench.cli import DONE, Parser, run
-from fedbench.data.base import DATASETS
+from fedbench.data.base import DATASETS, Verifiable
 from fedbench.data.federation import load_arrays
-from fedbench.data.files import Official, read
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -21,11 +20,10 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--data-dir", type=Path, metavar="DIR", help="where to look first, and to download to")
     chosen = options.parse_args(arguments)
     dataset = DATASETS.get(chosen.name)
-    where = "embedded"
-    if isinstance(dataset.load, Official):
-        found = dataset.load.find(chosen.data_dir, download=chosen.action == "get")
-        dataset = replace(dataset, load=lambda _: read(found))  # past the cache: verify the files themselves
-        where = str(next(iter(found.paths.values())).parent)
+    where = "from its own loader"
+    if isinstance(dataset.load, Verifiable):
+        arrays, where = dataset.load.verify(chosen.data_dir, download=chosen.action == "get")
+        dataset = replace(dataset, load=lambda _: arrays)
     arrays = load_arrays(dataset, chosen.data_dir)
     size = "x".join(map(str, dataset.shape))
     print(

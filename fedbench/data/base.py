@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ class Arrays(NamedTuple):
     train_labels: NDArray[np.int64]
     test_images: NDArray[np.uint8]
     test_labels: NDArray[np.int64]
+
+
+@runtime_checkable
+class Verifiable(Protocol):
+    """A loader that can check its source afresh, past any cache."""
+
+    def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
+        """The arrays and where they came from; a UserError if something is wrong with them."""
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
     shards, holdout = [], []
     for client, part in enumerate(parts):
         order = generator(seed, "holdout", client=client).permutation(part)
-        aside = int(config.clients.holdout * len(part) + 1e-9)
+        aside = min(int(config.clients.holdout * len(part) + 1e-9), len(part) - 1)
         holdout.append(np.sort(order[:aside]))
         shards.append(np.sort(order[aside:]))
     labels, swapped = _corrupt(config, parts, train_labels)
@@ -186,7 +186,7 @@ def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Ind
     seed, data = config.seed, config.data
     order = class_order(labels, generator(seed, "train_size"), balanced=False)[: data.train_size]
     order = order[class_order(labels[order], generator(seed, "validation"), balanced=False)]
-    aside = round(data.validation * len(order))
+    aside = config.validation_samples
     validation, samples = np.sort(order[:aside]), order[aside:]
     if data.longtail > 1:
         own = labels[samples]

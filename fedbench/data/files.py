@@ -8,7 +8,6 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,22 +39,41 @@ class Found:
     layout: Layout
     paths: Mapping[str, Path]
 
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return next(iter(self.paths.values())).parent
+
 
 def cache_dir() -> Path:
     """Where downloads and array caches live: $FEDBENCH_CACHE, else $XDG_CACHE_HOME/fedbench or ~/.cache/fedbench."""
     if own := os.environ.get("FEDBENCH_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fedbench"
+        return _expanded(own)
+    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "fedbench"
 
 
-def search_path(data_dir: Path | None) -> list[Path]:
-    """The folders that data sets are looked for in, first match wins."""
-    named = [data_dir, os.environ.get("FEDBENCH_DATA"), cache_dir() / "downloads"]
-    return [Path(folder).expanduser() for folder in named if folder]
+def named_folders(data_dir: Path | None) -> list[Path]:
+    """The folders that the user names: an option, then the environment."""
+    folders = [_expanded(folder) for folder in (data_dir, os.environ.get("FEDBENCH_DATA")) if folder]
+    for folder in folders:
+        try:
+            wrong = folder.exists() and not folder.is_dir()
+        except OSError as error:
+            raise UserError(f"data folder {folder}: {error.strerror}") from error
+        if wrong:
+            raise UserError(f"data folder {folder}: is not a folder")
+    return folders
 
 
-def find(layouts: Iterable[Layout], roots: Iterable[Path]) -> Found | None:
-    """The first complete layout under the roots; one that is there in part is an error that names what is missing."""
+def _expanded(path: str | Path) -> Path:
+    return Path(os.path.expanduser(path))  # unlike Path.expanduser, never an error
+
+
+def find(layouts: Iterable[Layout], roots: Iterable[Path], *, strict: bool = False) -> Found | None:
+    """The first complete layout under the roots.
+
+    Where `strict`, one that is there in part is an error that names what is missing; else it is passed over.
+    """
     for root in roots:
         partial: UserError | None = None
         for layout in layouts:
@@ -66,7 +84,7 @@ def find(layouts: Iterable[Layout], roots: Iterable[Path]) -> Found | None:
                 if paths:
                     missing = ", ".join(name for name in layout.files if name not in paths)
                     partial = partial or UserError(f"{folder}: {missing} is missing; put it beside {', '.join(paths)}")
-        if partial:
+        if partial and strict:
             raise partial
     return None
 
@@ -77,9 +95,11 @@ def _existing(folder: Path, name: str) -> Path | None:
 
 def read(found: Found) -> Arrays:
     """Read and verify every file of a layout, then parse it."""
-    return found.layout.read(
-        {name: _verified(path, found.layout.files[name]) for name, path in found.paths.items()},
-    )
+    blobs = {name: _verified(path, found.layout.files[name]) for name, path in found.paths.items()}
+    try:
+        return found.layout.read(blobs)
+    except UserError as error:
+        raise UserError(f"{found.folder}: {error}") from error
 
 
 def _verified(path: Path, sums: Sequence[str]) -> bytes:
@@ -115,37 +135,39 @@ class Official:
         found = self.find(data_dir, download=True)
         return cached(self.name, found.paths.values(), lambda: read(found))
 
+    def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
+        """Read the files themselves, past the cache; returns the arrays and where they came from."""
+        found = self.find(data_dir, download=download)
+        return read(found), str(found.folder)
+
     def find(self, data_dir: Path | None, *, download: bool) -> Found:
         """Where the files are; an error says where it looked and how to get them."""
-        roots = [*search_path(data_dir), *self.system]
-        if found := find(self.layouts, roots):
+        named, others = named_folders(data_dir), [cache_dir() / "downloads", *self.system]
+        if found := find(self.layouts, named, strict=True) or find(self.layouts, others):
             return found
         problem = "not downloaded"
-        target = data_dir or cache_dir() / "downloads"
         if download:
+            target = named[0] if data_dir else cache_dir() / "downloads"
             problem = self._download(target) or f"downloaded to {target}, but its files are not there"
             if found := find(self.layouts, [target]):
                 return found
         folders = " or ".join(f"DIR/{layout.folders[0]}/ ({', '.join(layout.files)})" for layout in self.layouts)
         raise UserError(
-            f"data set '{self.name}' is not in {', '.join(map(str, roots))} ({problem}); "
+            f"data set '{self.name}' is not in {', '.join(map(str, [*named, *others]))} ({problem}); "
             f"put the official files into {folders} and name DIR with --data-dir or $FEDBENCH_DATA"
         )
 
     def _download(self, target: Path) -> str | None:
-        """Let torchvision fetch the files; returns what went wrong, if anything."""
+        """Let torchvision fetch the files into a temporary folder, then move them; returns what went wrong, if so."""
         try:
             from torchvision import datasets  # lazy: its wheel does not import beside every build of torch
         except (ImportError, RuntimeError) as error:
             return f"cannot be downloaded, torchvision does not work beside this build of torch: {_first_line(error)}"
-        made = [folder for folder in (target, *target.parents) if not folder.exists()]
         try:
-            target.mkdir(parents=True, exist_ok=True)
-            getattr(datasets, self.torchvision_name)(str(target), download=True)
+            with tempfile.TemporaryDirectory(prefix="fedbench-") as scratch:
+                getattr(datasets, self.torchvision_name)(scratch, download=True)
+                shutil.copytree(scratch, target, dirs_exist_ok=True)
         except Exception as error:  # torchvision raises anything from RuntimeError to URLError
-            for folder in made:  # leave nothing behind
-                with suppress(OSError):
-                    folder.rmdir()
             return f"the download failed: {type(error).__name__}: {_first_line(error)}"
         return None
 
@@ -172,7 +194,7 @@ def cached(name: str, sources: Iterable[Path], load: Callable[[], Arrays]) -> Ar
             return arrays
     try:
         return Arrays(*(np.load(folder / f"{field}.npy", mmap_mode="c") for field in Arrays._fields))
-    except (OSError, ValueError):  # a damaged cache is only a cache
+    except (OSError, ValueError, EOFError):  # a damaged cache is only a cache
         shutil.rmtree(folder, ignore_errors=True)
         return load()
 

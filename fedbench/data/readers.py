@@ -23,7 +23,7 @@ def read_idx(blob: bytes, name: str) -> NDArray[np.uint8]:
     found, wanted = len(blob) - 4 - 4 * dims, math.prod(shape)
     if found != wanted:
         raise UserError(f"{name}: {found} bytes of data where its header promises {wanted}")
-    return np.frombuffer(blob, np.uint8, offset=4 + 4 * dims).reshape(shape)
+    return np.frombuffer(blob, np.uint8, offset=4 + 4 * dims).reshape(shape).copy()
 
 
 def read_cifar_binary(blob: bytes, name: str, label_bytes: int) -> Labelled:

@@ -1,11 +1,10 @@
 """Attentive LAW: gamma = 1, lambda learned on the proxy set; with SWA, or stopped early."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
+from fedbench.fields import Positive, Whole
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method, size_weighted
-from fedbench.methods.learned import PAPER_BN, LearnedSettings, Positive, Swa, WeightLearner, Whole
+from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearner
 
 
 class AttentiveLAWSettings(LearnedSettings):
@@ -15,7 +14,7 @@ class AttentiveLAWSettings(LearnedSettings):
     swa: bool = False
     swa_start: Whole = Swa.start
     swa_lr: Positive = Swa.lr
-    stop_round: Annotated[int, Field(ge=0)] | None = None
+    stop_round: Whole | None = None
 
     def canonical(self) -> dict[str, object]:
         """Without SWA, its settings change nothing."""

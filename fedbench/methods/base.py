@@ -188,6 +188,6 @@ def register_method(version: str | None = None) -> Callable[[M], M]:
     return register
 
 
-def size_weighted(cohort: Cohort, gamma: float = 1.0, state: State | None = None) -> Update:
+def size_weighted(cohort: Cohort, gamma: float = 1.0) -> Update:
     """Aggregate by data sizes, scaled by gamma."""
-    return Update(w=cohort.combine(cohort.p, gamma), lambda_=cohort.p, gamma=gamma, state=state or {})
+    return Update(w=cohort.combine(cohort.p, gamma), lambda_=cohort.p, gamma=gamma)

@@ -1,24 +1,22 @@
 """FedAdam: Adam on the server over the cohort's mean update (Reddi et al., 2021)."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
+from fedbench.fields import Positive, Share
 from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class FedAdamSettings(MethodSettings):
     """The server's Adam: step size, decay of both moments, and tau, the floor of the denominator."""
 
     name: Literal["fedadam"] = "fedadam"
-    lr: Annotated[float, Field(gt=0)] = 0.01
-    beta1: Beta = 0.9
-    beta2: Beta = 0.99
-    eps: Annotated[float, Field(gt=0)] = 1e-3
+    lr: Positive = 0.01
+    beta1: Share = 0.9
+    beta2: Share = 0.99
+    eps: Positive = 1e-3
 
 
 @register_method()

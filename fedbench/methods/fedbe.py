@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
+from fedbench.fields import Whole
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, Teacher, distil
 
@@ -19,8 +19,8 @@ class FedBESettings(FinetuneSettings):
     """samples: number of models drawn from the Gaussian."""
 
     name: Literal["fedbe"] = "fedbe"
-    epochs: Annotated[int, Field(ge=0)] = 100
-    samples: Annotated[int, Field(ge=0)] = 10
+    epochs: Whole = 100
+    samples: Whole = 10
 
     @property
     def proxy_use(self) -> ProxyUse:

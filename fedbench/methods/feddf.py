@@ -1,9 +1,8 @@
 """FedDF: FedAvg, then ensemble distillation on the unlabelled proxy set (Lin et al., 2020)."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
+from fedbench.fields import Whole
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, distil
 
@@ -12,7 +11,7 @@ class FedDFSettings(FinetuneSettings):
     """Distillation on the server."""
 
     name: Literal["feddf"] = "feddf"
-    epochs: Annotated[int, Field(ge=0)] = 100
+    epochs: Whole = 100
 
     @property
     def proxy_use(self) -> ProxyUse:

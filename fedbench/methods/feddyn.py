@@ -1,11 +1,11 @@
 """FedDyn: dynamic regularisation (Acar et al., 2021), with partial participation."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
+from fedbench.fields import Positive
 from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Server, State, Update, register_method
 
 
@@ -13,8 +13,8 @@ class FedDynSettings(MethodSettings):
     """a: strength of the regulariser; clip: largest norm of a local gradient (its authors use 10; null for none)."""
 
     name: Literal["feddyn"] = "feddyn"
-    a: Annotated[float, Field(gt=0)] = 0.01
-    clip: Annotated[float, Field(gt=0)] | None = None
+    a: Positive = 0.01
+    clip: Positive | None = None
 
 
 @register_method()

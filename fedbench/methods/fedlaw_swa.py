@@ -2,8 +2,9 @@
 
 from typing import Literal
 
+from fedbench.fields import Positive, Whole
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method
-from fedbench.methods.learned import PAPER_BN, LearnedSettings, Positive, Swa, WeightLearner, Whole
+from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearner
 
 
 class FedLAWSWASettings(LearnedSettings):

@@ -1,10 +1,10 @@
 """FedProx: a proximal term keeps clients near the global model."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from torch import Tensor
 
+from fedbench.fields import NonNegative
 from fedbench.methods.base import (
     Cohort,
     Correction,
@@ -22,7 +22,7 @@ class FedProxSettings(MethodSettings):
     """mu: weight of the proximal term, 0 is FedAvg."""
 
     name: Literal["fedprox"] = "fedprox"
-    mu: Annotated[float, Field(ge=0)] = 0.001
+    mu: NonNegative = 0.001
 
 
 @register_method()

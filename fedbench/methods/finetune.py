@@ -1,13 +1,12 @@
 """Training the aggregated model on the server: shared by FedDF, FedBE and Server-FT."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
+from fedbench.fields import Count, Positive, Whole
 from fedbench.methods.base import Cohort, MethodSettings, Server, Update, size_weighted
 
 BETAS = (0.5, 0.999)  # of every Adam on the server; each is fresh every round
@@ -21,9 +20,9 @@ BatchLoss = Callable[[Tensor, Tensor], Tensor]
 class FinetuneSettings(MethodSettings):
     """Server epochs over the proxy set, Adam's learning rate, batch size."""
 
-    epochs: Annotated[int, Field(ge=0)]
-    lr: Annotated[float, Field(gt=0)] = 1e-3
-    batch_size: Annotated[int, Field(ge=1)] = 128
+    epochs: Whole
+    lr: Positive = 1e-3
+    batch_size: Count = 128
 
 
 def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: BatchLoss) -> Update:

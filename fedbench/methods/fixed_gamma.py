@@ -1,9 +1,8 @@
 """Fixed global weight shrinking: FedAvg scaled by a constant (section 3 of the paper)."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
+from fedbench.fields import Positive
 from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method, size_weighted
 
 
@@ -11,7 +10,7 @@ class FixedGammaSettings(MethodSettings):
     """gamma: the shrinking factor, 1 is FedAvg."""
 
     name: Literal["fixed_gamma"] = "fixed_gamma"
-    gamma: Annotated[float, Field(gt=0)] = 0.95
+    gamma: Positive = 0.95
 
 
 @register_method()

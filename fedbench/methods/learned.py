@@ -10,24 +10,21 @@ With a global learning rate, w_i stands for w_g + eta_g (w_i - w_g).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from torch.optim.swa_utils import SWALR
 
+from fedbench.fields import Count, Positive, Whole
 from fedbench.methods.base import BatchNormRule, Cohort, MethodSettings, PathPoint, ProxyUse, Server, Update
 from fedbench.methods.finetune import BETAS
 
 PAPER_BN: BatchNormRule = "proxy"
 SWA_COSINE_EPOCHS = 100  # T_max of the schedule before averaging starts
 SWA_ANNEAL_EPOCHS = 10  # how long the change to the averaging learning rate takes
-
-Positive = Annotated[float, Field(gt=0)]
-Whole = Annotated[int, Field(ge=0)]
 
 
 class LearnedSettings(MethodSettings):
@@ -40,9 +37,9 @@ class LearnedSettings(MethodSettings):
     epochs: Whole = 100
     steps: Whole | None = None
     lr: Positive
-    lr_step: Annotated[int, Field(ge=1)] = 20
+    lr_step: Count = 20
     lr_gamma: Positive = 0.5
-    batch_size: Annotated[int, Field(ge=1)] = 128
+    batch_size: Count = 128
     base: Literal["exp", "quad"] = "exp"
 
     @property

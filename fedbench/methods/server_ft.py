@@ -1,10 +1,10 @@
 """Server-FT: FedAvg, then fine-tuning on the labelled proxy set."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch.nn.functional as F
-from pydantic import Field
 
+from fedbench.fields import Whole
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, finetune
 
@@ -13,7 +13,7 @@ class ServerFTSettings(FinetuneSettings):
     """Few epochs: many of them overfit the small proxy set."""
 
     name: Literal["server_ft"] = "server_ft"
-    epochs: Annotated[int, Field(ge=0)] = 2
+    epochs: Whole = 2
 
     @property
     def proxy_use(self) -> ProxyUse:

@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -15,7 +16,7 @@ from fedbench.errors import UserError
 from fedbench.files import write_bytes, write_json
 from fedbench.results.environment import environment, peak_memory
 from fedbench.results.summary import correlations, summarise
-from fedbench.settings import dump_yaml, load_yaml
+from fedbench.settings import dump_yaml
 from fedbench.simulation import Record, Simulation
 from fedbench.simulation.final import final_tables
 from fedbench.simulation.record import TABLES
@@ -45,7 +46,7 @@ class TrialFolder:
 
     def __init__(self, path: Path, config: TrialConfig) -> None:
         self.path = path
-        self.columns = ROUND_COLUMNS + (VALIDATION_COLUMNS if config.data.validation else ())
+        self.columns = ROUND_COLUMNS + (VALIDATION_COLUMNS if config.validation_samples else ())
         self._streams: dict[str, TextIO] = {}
 
     @property
@@ -56,20 +57,22 @@ class TrialFolder:
     @property
     def occupied(self) -> bool:
         """Whether something is there already."""
-        return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
-
-    def stored_config(self) -> TrialConfig:
-        """The config of the run that is there."""
-        return TrialConfig(**load_yaml(self.path / "config.yaml"))
+        try:
+            return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}") from error
 
     def stored_summary(self) -> dict[str, Any] | None:
         """The summary of a run that has ended, or None."""
-        try:
-            content: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-        except FileNotFoundError:
+        path = self.path / "summary.json"
+        if not path.exists():
             return None
-        except ValueError as error:
-            raise UserError(f"{self.path / 'summary.json'}: damaged ({error}); remove it to go on") from error
+        try:
+            content: dict[str, Any] = json.loads(path.read_text())
+            if content["status"] != "diverged":
+                float(content["final_accuracy"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: damaged ({type(error).__name__}); remove it to go on") from error
         return content
 
     def open(self, simulation: Simulation) -> None:
@@ -78,7 +81,7 @@ class TrialFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             text = dump_yaml(simulation.config.model_dump(mode="json"))
             write_bytes(self.path / "config.yaml", text.encode())
-            write_json(self.path / "environment.json", environment(simulation))
+            self._write_environment(simulation)
             counts = simulation.federation.split.class_counts.tolist()
             cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
             self._append("partition", ("client", "class", "samples"), cells)
@@ -89,6 +92,15 @@ class TrialFolder:
             self.add(simulation.state.history)
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+
+    def _write_environment(self, simulation: Simulation) -> None:
+        """environment.json: where the run is now; where it was before it was resumed is kept under `earlier`."""
+        path, now = self.path / "environment.json", environment(simulation)
+        before: list[dict[str, Any]] = []
+        with suppress(OSError, ValueError, AttributeError):
+            stored = json.loads(path.read_text())
+            before = stored.pop("earlier", []) + ([stored] if stored != now else [])
+        write_json(path, {**now, "earlier": before} if before else now)
 
     def add(self, records: Iterable[Record]) -> None:
         """Append rounds to all tables."""

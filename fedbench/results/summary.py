@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbench.config import LAST_ROUNDS
 from fedbench.indicators.heterogeneity import class_shares, heterogeneity_degree, weight_correlations
 from fedbench.simulation import Record
-from fedbench.simulation.loop import LAST_ROUNDS
 
 TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
 

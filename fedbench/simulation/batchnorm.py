@@ -12,8 +12,9 @@ BATCH = 128
 def aggregate_statistics(cohort: Cohort, update: Update, server: Server) -> Tensor:
     """The server's running statistics [Q] after a round.
 
-    average, local: lambda @ B (gamma never scales them); proxy: what the method left behind, else one pass over the
-    proxy set. Under local and proxy each client goes on with its own, under average with the server's.
+    What the method itself left behind, if it trained the model on the server; else, average and local: lambda @ B
+    (gamma never scales them), proxy: one pass over the proxy set. Under local and proxy each client goes on with its
+    own, under average with the server's.
     """
     if update.buffers is not None:
         return update.buffers

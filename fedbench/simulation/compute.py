@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -26,29 +27,33 @@ def pick_device(name: str) -> torch.device:
 def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
     """Fixed thread count, full precision, deterministic algorithms, gradients on: whatever the process had before."""
     threads = torch.get_num_threads()
-    deterministic, warn_only = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    matmul, cudnn, bench = (
-        torch.backends.cuda.matmul.allow_tf32,
-        torch.backends.cudnn.allow_tf32,
-        torch.backends.cudnn.benchmark,
-    )
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    backends: Any = torch.backends
+    kernels = (backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul, backends.mkldnn.conv)
+    precisions, benchmark = [kernel.fp32_precision for kernel in kernels], backends.cudnn.benchmark
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic cuBLAS asks for
     try:
         torch.set_num_threads(run.threads)
+        for kernel in kernels:
+            kernel.fp32_precision = "ieee"  # neither TF32 nor bfloat16 behind our back
         if device.type == "cuda":
             # Non-overlapping max-pools are deterministic in fact, yet flagged: warn, do not fail.
             torch.use_deterministic_algorithms(True, warn_only=True)
-            torch.backends.cuda.matmul.allow_tf32 = False
-            torch.backends.cudnn.allow_tf32 = False
-            torch.backends.cudnn.benchmark = False
-        with torch.inference_mode(False), torch.enable_grad():
+            backends.cudnn.benchmark = False
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
             yield
     finally:
         torch.set_num_threads(threads)
+        for kernel, precision in zip(kernels, precisions, strict=True):
+            kernel.fp32_precision = precision
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
-        torch.backends.cuda.matmul.allow_tf32 = matmul
-        torch.backends.cudnn.allow_tf32 = cudnn
-        torch.backends.cudnn.benchmark = bench
+        backends.cudnn.benchmark = benchmark
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's own generators from a keyed seed (dropout and the like), then put back."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

@@ -10,20 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedbench.config import TrialConfig
+from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.data.federation import Samples, build_federation
 from fedbench.methods import METHODS, Cohort, ProxyData, Server
 from fedbench.methods.base import State
 from fedbench.models import initial
-from fedbench.rng import generator
+from fedbench.rng import generator, torch_seed
 from fedbench.simulation.batchnorm import aggregate_statistics
-from fedbench.simulation.compute import exact, pick_device
+from fedbench.simulation.compute import exact, pick_device, seeded
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.local import Sgd, draw_plan, local_train
 from fedbench.simulation.observe import observe_model, observe_update
 from fedbench.simulation.record import Record
-
-LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
 
 
 @dataclass
@@ -102,14 +100,15 @@ class Simulation:
         W, B, losses = self.train_cohort(t, clients)
         trained = self._now()
         p = torch.from_numpy(sizes / sizes.sum()).to(W)
-        record = replace(record, train_loss=_finite(float(p.to(losses) @ losses)), seconds_train=trained - started)
+        record = replace(record, train_loss=float(p.to(losses) @ losses), seconds_train=trained - started)
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
 
         start = state.buffers if config.bn == "proxy" else p @ B
         cohort = Cohort(t, clients, p, state.w, W, B, start, config.bn, config.server.global_lr, self.num_clients)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
-        update = self.method.aggregate(cohort, state.method, server)
+        with seeded(torch_seed(config.seed, "server", t), self.device):
+            update = self.method.aggregate(cohort, state.method, server)
         buffers = aggregate_statistics(cohort, update, server)
         aggregated = self._now()
         record = replace(record, seconds_server=aggregated - trained)
@@ -138,7 +137,8 @@ class Simulation:
             own = state.buffers if state.client_buffers is None else state.client_buffers[client]
             model.load(state.w, own)
             correction = self.method.correction(state.method, client, state.w)
-            losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
+            with seeded(torch_seed(config.seed, "train", t, client), self.device):
+                losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
             W[row], B[row] = model.w, model.buffers
             if state.client_buffers is not None:
                 state.client_buffers[client] = model.buffers
@@ -156,7 +156,7 @@ class Simulation:
         if self.federation.validation is None:
             return record
         score = evaluate(self.model, state.w, state.buffers, self.federation.validation)
-        return replace(record, validation_accuracy=score.accuracy, validation_loss=_finite(score.loss))
+        return replace(record, validation_accuracy=score.accuracy, validation_loss=score.loss)
 
     def traffic(self) -> tuple[int, int]:
         """Bytes that the whole cohort sends up and receives in one round.
@@ -208,7 +208,3 @@ def non_finite(clients: tuple[int, ...], losses: Tensor, W: Tensor) -> str | Non
     rows = [row for row, flag in enumerate(suspect.tolist()) if flag]
     bad = [clients[row] for row in rows if not (torch.isfinite(losses[row]) & torch.isfinite(W[row]).all())]
     return f"non-finite loss or weights after local training of client {', '.join(map(str, bad))}" if bad else None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -35,7 +35,7 @@ def observe_update(
         r=terms.r,
         norm_opt=terms.norm_opt,
         norm_reg=terms.norm_reg,
-        norm_w=float(torch.linalg.vector_norm(update.w)),
+        norm_w=float(torch.linalg.vector_norm(update.w, dtype=torch.float64)),
         lambda_=tuple(update.lambda_.tolist()),
     )
     tables: dict[str, tuple[Row, ...]] = {"indicators": tuple(_heterogeneity_rows(cohort, update, federation))}
@@ -100,7 +100,11 @@ def observe_model(
     if due(record.round, wanted.hessian_every, config.rounds):
         model.load(update.w, buffers)
         values = top_eigenvalues(model, hessian_batches(config, fed), EIGENVALUES, lanczos_start(config, model)).values
-        rows = [("hessian_top1", values[0]), ("hessian_top1_top5", values[0] / values[-1])]
+        rows = [
+            ("hessian_top1", values[0]),
+            ("hessian_top5", values[-1]),
+            ("hessian_top1_top5", values[0] / values[-1]),
+        ]
     if due(record.round, wanted.simplex_every, config.rounds):
         tables["simplex"] = tuple(_simplex_rows(model, cohort, buffers, fed.test, wanted.simplex_grid))
     return replace(record, tables={**tables, "indicators": (*tables["indicators"], *rows)})

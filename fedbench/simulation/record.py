@@ -1,5 +1,6 @@
 """What one round leaves behind."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -22,8 +23,8 @@ class Record:
 
     train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; gamma, r, norm_opt,
     norm_reg: see `indicators.shrinking`; norm_w: length of the new global model; clients, lambda_, samples: the cohort,
-    its weights and data sizes |D_i|; tables: rows for the tables above, without the round; diverged: the reason why
-    the run ends here, if it does.
+    its weights and data sizes |D_i|; seconds_eval: for scoring and indicators; tables: rows for the tables above,
+    without the round; diverged: the reason why the run ends here, if it does.
     """
 
     round: int
@@ -48,6 +49,19 @@ class Record:
     tables: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     diverged: str | None = None
 
+    def __post_init__(self) -> None:
+        """NaN and infinity never get into a record: what is not a number is None."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                object.__setattr__(self, item.name, None)
+        tables = {name: tuple(tuple(map(_finite, row)) for row in rows) for name, rows in self.tables.items()}
+        object.__setattr__(self, "tables", tables)
+
     def as_dict(self) -> dict[str, Any]:
         """All fields by name, made of plain types."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+def _finite(value: float | int | str | None) -> float | int | str | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbench import TrialConfig, UserError
-from fedbench.data.base import DATASETS
+from fedbench.data.base import DATASETS, register_dataset
 from fedbench.data.federation import Split, build_federation, split_samples
 
 Make = Callable[..., TrialConfig]
@@ -45,7 +46,7 @@ def test_shards_holdout_and_validation_use_exactly_the_training_samples(
     assert all(len(shard) for shard in split.shards)
     for size, shard, aside in zip(split.sizes, split.shards, split.holdout, strict=True):
         assert size == len(shard) + len(aside)
-        assert len(aside) == int(holdout * size + 1e-9)
+        assert len(aside) == min(int(holdout * size + 1e-9), size - 1)
 
 
 def test_data_size_weights_come_from_before_the_holdout() -> None:
@@ -68,6 +69,9 @@ def test_the_proxy_is_balanced_nested_and_never_in_the_test_set() -> None:
     user = {"model": "resnet8", "bn": "proxy", "proxy__pool": 500}
     small, large = split_of(**user, proxy__size=100), split_of(**user, proxy__size=300)
     assert np.bincount(TEST[small.proxy]).tolist() == [10] * 10
+    odd = np.repeat(np.arange(10), [10, 190, *[100] * 8])
+    config = TrialConfig(**{key.replace("__", "."): value for key, value in user.items()}, **{"proxy.size": 50})
+    assert np.bincount(odd[split_samples(config, TRAIN, odd).proxy]).tolist() == [5] * 10
     assert set(small.proxy) < set(large.proxy)
     assert not set(large.proxy) & set(large.test)
     assert (small.test == large.test).all()
@@ -83,7 +87,7 @@ def test_methods_without_a_proxy_are_scored_on_the_same_images() -> None:
 
 def test_a_long_tailed_proxy_keeps_its_head_or_its_total() -> None:
     user = {"model": "resnet8", "bn": "proxy", "proxy__longtail": 10.0, "proxy__size": 100}
-    head, keep = split_of(**user), split_of(**user, proxy__longtail_total="keep")
+    head, keep = split_of(**user), split_of(**user, proxy__longtail_total="keep", proxy__pool=300)
     assert np.bincount(TEST[head.proxy]).tolist() == [10, 7, 5, 4, 3, 2, 2, 1, 1, 1]
     assert len(keep.proxy) == 100
     assert (np.diff(np.bincount(TEST[keep.proxy])) <= 0).all()
@@ -138,7 +142,10 @@ def test_inputs_are_normalised_and_channels_last(tiny: Make) -> None:
     assert x.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_cifar_pixels_are_centred() -> None:
-    dataset = DATASETS.get("cifar10")
-    assert (0 / 255 - dataset.mean) / dataset.std == -1
-    assert (1 - dataset.mean) / dataset.std == 1
+def test_pixels_are_centred_where_the_data_set_says_so(tiny: Make) -> None:
+    base = DATASETS.get("mnist5k")
+    register_dataset(replace(base, name="centred", mean=0.5, std=0.25), "1")
+    train = build_federation(tiny(data__name="centred", precision="float64"), None, torch.device("cpu")).train
+    pixels = train.images[:5].permute(0, 3, 1, 2).to(torch.float64) / 255
+    assert torch.allclose(train.inputs(slice(0, 5)), (pixels - 0.5) / 0.25, atol=1e-14)
+    assert (DATASETS.get("cifar10").mean, DATASETS.get("cifar100").std) == (0.5, 0.5)

@@ -44,8 +44,9 @@ def test_plain_and_gzipped_files_are_read_and_verified(files: Path) -> None:
 def test_nothing_found_is_none_and_a_part_names_what_is_missing(files: Path, tmp_path: Path) -> None:
     assert find([LAYOUT], [tmp_path / "elsewhere"]) is None
     (files / "set" / "images").unlink()
+    assert find([LAYOUT], [files]) is None
     with pytest.raises(UserError, match="images is missing"):
-        find([LAYOUT], [files])
+        find([LAYOUT], [files], strict=True)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\1\2", b"\1\2\4"])
@@ -79,6 +80,21 @@ def test_a_set_that_is_nowhere_says_where_it_looked_and_how_to_get_it(
     assert "--data-dir" in str(raised.value)
 
 
+def test_a_part_in_the_cache_does_not_stop_the_search(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache" / "downloads" / "set").mkdir(parents=True)
+    (tmp_path / "cache" / "downloads" / "set" / "images").write_bytes(b"cut off")
+    monkeypatch.setenv("FEDBENCH_CACHE", str(tmp_path / "cache"))
+    assert Official("own", [LAYOUT], "NoSuchSet", system=[files]).find(None, download=False).folder == files / "set"
+
+
+def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is not a folder"):
+        load(tmp_path / "file")
+
+
 def test_a_failed_download_leaves_no_folder_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="download"):
         load(tmp_path / "new" / "folder")
@@ -107,9 +123,10 @@ def test_a_damaged_cache_is_read_anew(files: Path, own_cache: Path) -> None:
     assert found
     paths = list(found.paths.values())
     cached("damaged", paths, lambda: read(found))
-    (folder,) = (own_cache / "arrays").glob("damaged-*")
-    (folder / "train_images.npy").write_bytes(b"nonsense")
-    for _ in range(2):
+    for damage in (b"nonsense", b""):
+        cached("damaged", paths, lambda: read(found))
+        (folder,) = (own_cache / "arrays").glob("damaged-*")
+        (folder / "train_images.npy").write_bytes(damage)
         assert cached("damaged", paths, lambda: read(found)).train_labels.tolist() == [0, 1, 2]
 
 

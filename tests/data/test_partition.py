@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fedbench.data import partition
 from fedbench.data.partition import (
     REDRAWS,
     Indices,
@@ -65,14 +66,16 @@ def test_three_nodes_have_one_size_and_use_no_sample_twice(
     assert len(set(together)) == len(together)
 
 
-def test_the_three_node_cut_keeps_each_clients_class_proportions() -> None:
-    labels = labels_of(5, 20_000)
-    rng = np.random.default_rng(3)
-    parts = three_node(100.0, 0.5, np.arange(20_000), labels, rng)
-    size = len(parts[0])
-    whole = np.bincount(labels, minlength=5) / len(labels)
-    found = np.bincount(labels[parts[0]], minlength=5) / size
-    assert np.abs(found - whole).max() < 0.05  # alpha 100: client 0 is close to the overall mix
+def test_the_three_node_cut_keeps_each_clients_class_proportions(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, rng = labels_of(5, 20_000), np.random.default_rng(3)
+    cut = three_node(1.0, 0.5, np.arange(20_000), labels, rng)
+    monkeypatch.setattr(partition, "apportion", lambda counts, total: counts)  # the same draw, not cut
+    whole = three_node(1.0, 0.5, np.arange(20_000), labels, np.random.default_rng(3))
+    assert min(len(part) for part in whole) == len(cut[0])
+    assert max(len(part) for part in whole) > 1.2 * len(cut[0])
+    for before, after in zip(whole, cut, strict=True):
+        shares = [np.bincount(labels[part], minlength=5) / len(part) for part in (before, after)]
+        assert np.abs(shares[0] - shares[1]).max() < 1 / len(after) + 1e-9
 
 
 def test_small_alpha_concentrates_and_large_alpha_evens_out() -> None:

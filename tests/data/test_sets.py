@@ -41,9 +41,9 @@ def test_both_cifar_layouts_parse_to_the_same_arrays(layouts: tuple, key: str, l
 
 @pytest.mark.parametrize("name", ["fashion_mnist", "cifar10", "cifar100"])
 def test_a_missing_set_is_a_clear_error(name: str, tmp_path: Path, command, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("fedbench.data.sets.fashion_mnist.DEBIAN", tmp_path)
     dataset = DATASETS.get(name)
     monkeypatch.setitem(dataset.load.__dict__, "system", ())
+    monkeypatch.setenv("FEDBENCH_CACHE", str(tmp_path / "cache"))
     code, _, error = command(main, "check", name, "--data-dir", str(tmp_path))
     assert code == 2
     assert str(tmp_path) in error
@@ -55,6 +55,23 @@ def test_get_and_check_verify_the_embedded_set(command) -> None:  # type: ignore
         code, out, _ = command(main, action, "mnist5k")
         assert code == 0
         assert "4000 train and 1000 test images" in out
+
+
+def test_check_reads_the_digits_themselves_not_the_cache(command, own_cache: Path) -> None:  # type: ignore[no-untyped-def]
+    load_arrays(DATASETS.get("mnist5k"), None)
+    (folder,) = (own_cache / "arrays").glob("mnist5k-*")
+    changed = np.load(folder / "test_labels.npy", mmap_mode="c")
+    changed[:] = 77
+    assert int(load_arrays(DATASETS.get("mnist5k"), None).test_labels.max()) == 9
+    code, _, _ = command(main, "check", "mnist5k")
+    assert code == 0
+
+
+def test_digits_other_than_the_known_ones_are_refused(command, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("fedbench.data.sets.mnist5k.SHA256", "0" * 64)
+    code, _, error = command(main, "check", "mnist5k")
+    assert code == 2
+    assert "expected 000000000000" in error
 
 
 def test_an_unknown_set_gets_the_nearest_name(command) -> None:  # type: ignore[no-untyped-def]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fedbench import TrialConfig
+from fedbench.rng import generator
 from fedbench.simulation import Simulation
 
 Make = Callable[..., TrialConfig]
@@ -42,13 +43,20 @@ def test_the_rule_decides_who_keeps_statistics(tiny: Make, rule: str) -> None:
 
 
 def test_proxy_statistics_are_the_moments_of_the_proxy_set(tiny: Make) -> None:
-    simulation = stepped(tiny(model="resnet8", data__train_size=60, bn="proxy", precision="float64"))
+    settings = {"proxy__size": 300, "data__test_size": 400}  # three batches: their moments are averaged
+    simulation = stepped(tiny(model="resnet8", data__train_size=60, bn="proxy", precision="float64", **settings))
     state, proxy = simulation.state, simulation.proxy
     assert proxy is not None
     simulation.model.load(state.w, state.buffers)
-    stem, channels = simulation.model.module.get_submodule("conv1")(proxy.x), 16
-    assert torch.allclose(state.buffers[:channels], stem.mean((0, 2, 3)), atol=1e-12)
-    assert torch.allclose(state.buffers[channels : 2 * channels], stem.var((0, 2, 3)), atol=1e-12)
+    batches = proxy.batches(generator(8, "server/bn", 1), 128)
+    stems = [simulation.model.module.get_submodule("conv1")(proxy.x[index]) for index in batches]
+    assert len(stems) == 3
+    mean = torch.stack([stem.mean((0, 2, 3)) for stem in stems]).mean(0)
+    variance = torch.stack([stem.var((0, 2, 3)) for stem in stems]).mean(0)
+    assert torch.allclose(state.buffers[:16], mean, atol=1e-12)
+    assert torch.allclose(state.buffers[16:32], variance, atol=1e-12)
+    norms = [layer for layer in simulation.model.module.modules() if isinstance(layer, torch.nn.BatchNorm2d)]
+    assert {layer.momentum for layer in norms} == {0.1}
 
 
 def test_the_rules_differ_in_scores_and_share_the_clients_first_round(tiny: Make) -> None:

@@ -1,12 +1,17 @@
+import json
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fedbench import TrialConfig, UserError, simulate
 from fedbench.data.federation import build_federation
+from fedbench.models import register_model
+from fedbench.results.summary import summarise
 from fedbench.rng import generator
 from fedbench.simulation import Simulation
 from fedbench.simulation.loop import non_finite, proxy_data, sample_clients
@@ -54,6 +59,29 @@ def test_the_same_config_gives_the_same_records_whatever_ran_before(tiny: Make) 
     finally:
         torch.set_default_dtype(torch.float32)
         torch.set_num_threads(1)
+
+
+def test_stochastic_layers_are_keyed_like_everything_else(tiny: Make) -> None:
+    @register_model("dropout-test", version="1")
+    def dropout(shape: Any, num_classes: int) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(784, num_classes))
+
+    for method in ("fedavg", "server_ft"):
+        config = tiny(model="dropout-test", method__name=method)
+        first = timeless(list(simulate(config)))
+        torch.rand(3)
+        assert timeless(list(simulate(config))) == first
+
+
+def test_reduced_precision_of_the_process_does_not_reach_a_run(tiny: Make) -> None:
+    first = timeless(list(simulate(tiny())))
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with torch.autocast("cpu"):
+            assert timeless(list(simulate(tiny()))) == first
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_two_runs_may_take_turns(tiny: Make) -> None:
@@ -113,15 +141,16 @@ def test_evaluating_less_often_changes_no_score(tiny: Make) -> None:
     assert [r.test_loss for r in seldom if r.test_loss] == [r.test_loss for r in often[2:]]
 
 
-@pytest.mark.parametrize("lr", [1e4, 1e30])
-def test_a_diverging_run_ends_with_a_record_that_says_so(tiny: Make, lr: float) -> None:
-    records = list(simulate(tiny(clients__lr=lr, rounds=50)))
+@pytest.mark.parametrize(("lr", "batch"), [(1e4, 32), (1e30, 32), (1e20, 1000), (1e30, 1000)])
+def test_a_diverging_run_ends_with_a_record_that_says_so(tiny: Make, lr: float, batch: int) -> None:
+    records = list(simulate(tiny(clients__lr=lr, clients__batch_size=batch, clients__epochs=1, rounds=50)))
     assert len(records) < 50
     assert records[-1].diverged
     assert f"round {len(records)}" in records[-1].diverged
     assert records[-1].test_accuracy is None
     for record in records:
-        assert all(value == value for value in record.as_dict().values() if isinstance(value, float))
+        assert all(math.isfinite(value) for value in record.as_dict().values() if isinstance(value, float))
+    json.dumps(summarise(records, 50), allow_nan=False)
 
 
 def test_clients_that_left_finite_numbers_are_named() -> None:
@@ -134,9 +163,14 @@ def test_clients_that_left_finite_numbers_are_named() -> None:
 
 
 def test_a_validation_split_is_scored_beside_the_test_set(tiny: Make) -> None:
-    record = list(simulate(tiny(data__validation=0.2)))[-1]
-    assert record.validation_accuracy is not None
-    assert record.validation_accuracy != record.test_accuracy
+    simulation = Simulation(tiny(data__validation=0.2, rounds=1))
+    record, kept_out = simulation.step(), simulation.federation.split.validation
+    assert len(kept_out) == 60
+    assert not set(kept_out) & set(np.concatenate(simulation.federation.split.shards))
+    simulation.model.train(False)
+    index = torch.from_numpy(kept_out)
+    x, y = simulation.federation.train.batch(index)
+    assert record.validation_accuracy == float((simulation.model(x).argmax(1) == y).double().mean())
 
 
 def test_a_gpu_that_is_not_there_is_a_clear_error(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,8 +96,9 @@ class Cohort:
 
 @dataclass(frozen=True)
 class ProxyData:
-    """The proxy set on the run's device, ready to be fed: inputs x [N, C, H, W], labels y [N].
+    """The proxy set on the run's device, ready to be fed: inputs x [N, C, H, W], channels-last, labels y [N].
 
+    Take batches as x[index]: unlike index_select it keeps the memory layout, which convolutions need to be fast.
     `batches(rng, size)` gives the index tensors of one epoch, shuffled, or drawn class-balanced with replacement
     where the config says so.
     """

@@ -41,7 +41,7 @@ def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: B
     for _ in range(settings.epochs):
         for index in proxy.batches(rng, settings.batch_size):
             model.grad.zero_()
-            loss(model(proxy.x.index_select(0, index)), index).backward()
+            loss(model(proxy.x[index]), index).backward()
             adam.step()
     return Update(w=model.w.clone(), lambda_=cohort.p, buffers=model.buffers.clone())
 
@@ -56,7 +56,7 @@ def distil(cohort: Cohort, server: Server, settings: FinetuneSettings, teachers:
     target = torch.stack([teacher_logits(server, *teacher) for teacher in teachers]).mean(0).softmax(1)
 
     def divergence(student: Tensor, index: Tensor) -> Tensor:
-        return F.kl_div(student.log_softmax(1), target.index_select(0, index), reduction="batchmean")
+        return F.kl_div(student.log_softmax(1), target[index], reduction="batchmean")
 
     return finetune(cohort, server, settings, divergence)
 

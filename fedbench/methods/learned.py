@@ -181,7 +181,7 @@ class WeightLearner:
         gamma = self.gamma
         torch.mul(mean, gamma.to(mean), out=model.w)
         model.grad.zero_()
-        loss = F.cross_entropy(model(proxy.x.index_select(0, index)), proxy.y.index_select(0, index))
+        loss = F.cross_entropy(model(proxy.x[index]), proxy.y[index])
         loss.backward()
         if learn_gamma:
             self.y.grad = self.base.pull_back_gamma(self.y, (model.grad @ mean).to(torch.float64))

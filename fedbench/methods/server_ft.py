@@ -30,4 +30,4 @@ class ServerFT(Method[ServerFTSettings]):
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average by data sizes, then fine-tune."""
         y = server.proxy.y
-        return finetune(cohort, server, self.settings, lambda logits, i: F.cross_entropy(logits, y.index_select(0, i)))
+        return finetune(cohort, server, self.settings, lambda logits, i: F.cross_entropy(logits, y[i]))

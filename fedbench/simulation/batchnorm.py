@@ -36,7 +36,7 @@ def proxy_statistics(server: Server, w: Tensor) -> Tensor:
     for step, index in enumerate(proxy.batches(server.rng("bn"), BATCH), start=1):
         for layer in layers:
             layer.momentum = 1 / step  # the first batch replaces, then a cumulative mean
-        model(proxy.x.index_select(0, index))
+        model(proxy.x[index])
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     return model.buffers.clone()

@@ -37,7 +37,7 @@ class RunProgress:
         if now - self._printed >= PLAIN_EVERY or record.round in (self._first + 1, self.rounds):
             self._printed = now
             left = (now - self._started) / (record.round - self._first) * (self.rounds - record.round)
-            print(f"round {record.round}/{self.rounds}  {self._scores}  {_clock(left)} left", flush=True)
+            print(f"round {record.round}/{self.rounds}  {self._scores}  {clock(left)} left", flush=True)
 
     def __enter__(self) -> "RunProgress":
         if self._bar:
@@ -51,7 +51,8 @@ class RunProgress:
             self._bar.stop()
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"

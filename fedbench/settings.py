@@ -67,20 +67,29 @@ def parse_assignments(assignments: Iterable[str]) -> Settings:
 
 
 def load_yaml(path: Path) -> Settings:
-    """A YAML file as nested settings (YAML 1.2: 5e-4 is a number, `no` is a word)."""
+    """A YAML file as nested settings."""
+    content = load_raw_yaml(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        return nest(content, str(path))
+    except RecursionError as error:
+        raise UserError(f"{path}: an alias refers to itself") from error
+
+
+def load_raw_yaml(path: Path) -> Settings:
+    """A YAML file of keys and values, as written (YAML 1.2: 5e-4 is a number, `no` is a word)."""
+    try:
+        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    try:
-        content = YAML(typ="safe", pure=True).load(text)
-        if isinstance(content, dict | None):
-            return nest(content or {}, str(path))
     except BAD_YAML as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise UserError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
-    raise UserError(f"{path}: expected settings as key: value, found {type(content).__name__}")
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected settings as key: value, found {type(content).__name__}")
+    return content
 
 
 def dump_yaml(settings: Mapping[str, Any]) -> str:

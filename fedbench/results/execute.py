@@ -1,0 +1,64 @@
+"""Running one trial into the store: from its newest checkpoint, with every outcome as an entry."""
+
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from fedbench.config import TrialConfig
+from fedbench.results.environment import reset_peak_memory
+from fedbench.results.folder import TrialFolder
+from fedbench.results.store import Store, StoredTrial
+from fedbench.simulation import Record, Simulation, checkpoint
+
+CHECKPOINT_SECONDS = 30.0
+
+OnRound = Callable[[Simulation, Record], None]
+
+
+def execute(
+    config: TrialConfig,
+    store: Store,
+    data_dir: Path | None,
+    on_round: OnRound,
+    device: Callable[[], str] = lambda: "auto",
+) -> StoredTrial:
+    """Run a trial unless the store has it, on the device that `device()` names.
+
+    An exception becomes an entry with its reason, tried again by the next command; one of the file system is not the
+    trial's fault and is raised.
+    """
+    present = store.get(config.hash)
+    if present and present.status != "failed":
+        return present
+    try:
+        placed = config.model_copy(update={"run": config.run.model_copy(update={"device": device()})})
+        _run(placed, store, data_dir, on_round)
+    except OSError:
+        raise
+    except Exception as error:
+        with store.entry(config.hash) as folder:
+            (folder / "traceback.txt").write_text(traceback.format_exc())
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+            store.commit(folder, config.hash, "failed", reason, {})
+    stored = store.get(config.hash)
+    if stored is None:
+        raise OSError(f"{store.trials / config.hash}: not there after it was written")
+    return stored
+
+
+def _run(config: TrialConfig, store: Store, data_dir: Path | None, on_round: OnRound) -> None:
+    simulation = Simulation(config, data_dir)
+    reset_peak_memory(simulation.device)
+    checkpoints, saved = store.checkpoints(config.hash), time.monotonic()
+    store.complaints += checkpoint.restore(simulation, checkpoints)
+    while not simulation.done:
+        on_round(simulation, simulation.step())
+        if time.monotonic() - saved >= CHECKPOINT_SECONDS and not simulation.done:
+            checkpoint.save(simulation, checkpoints)
+            saved = time.monotonic()
+    with store.entry(config.hash) as path:
+        with TrialFolder(path, config) as folder:
+            folder.open(simulation)
+            summary = folder.finish(simulation, save_model=False)
+        store.commit(path, config.hash, summary["status"], summary["reason"], summary)

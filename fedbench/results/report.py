@@ -1,0 +1,74 @@
+"""A study's output folder: tables and plots, made from the store alone."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fedbench.files import write_bytes
+from fedbench.results.plots import draw
+from fedbench.results.store import Store, StoredTrial
+from fedbench.results.tables import cells_frame, layout, shown
+from fedbench.studyfile import ScaledStudy
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made of a study."""
+
+    cells: pd.DataFrame
+    files: list[Path]
+    trials: dict[str, StoredTrial]
+
+
+def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
+    """The study's trials that the store has, by hash."""
+    return {hash_: trial for hash_ in study.trials if (trial := store.get(hash_))}
+
+
+def make_report(study: ScaledStudy, store: Store) -> Report:
+    """Write OUT/studies/NAME/SCALE: cells.csv, rounds.csv.gz, every table as CSV, Markdown and LaTeX, every plot."""
+    trials = stored_trials(study, store)
+    folder = store.out / "studies" / study.name / study.scale
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = cells_frame(study, trials)
+    files = [_write(folder / "cells.csv", cells.to_csv(index=False))]
+    for number, name in enumerate(study.study.tables):
+        stem = "table" if number == 0 else f"table-{name}"
+        files.append(_write(folder / f"{stem}.csv", layout(study, cells, name).to_csv(index=False)))
+        markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False)
+        files.append(_write(folder / f"{stem}.md", f"{study.study.title}{note(study)}\n\n{markdown}\n"))
+        latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ").to_latex(index=False)
+        files.append(_write(folder / f"{stem}.tex", latex.replace("_", r"\_")))
+    rounds = folder / "rounds.csv.gz"
+    rounds_frame(study, trials).to_csv(rounds, index=False, compression={"method": "gzip", "mtime": 0})
+    files.append(rounds)
+    for name, spec in study.study.plots.items():
+        files += draw(study, trials, spec, folder / name)
+    return Report(cells, files, trials)
+
+
+def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
+    """All rounds of all trials, tidy: the cell's labels, the seed, the trial's hash, then the columns of rounds.csv."""
+    frames = []
+    for cell in study.cells:
+        for seed, config in cell.trials.items():
+            trial = trials.get(config.hash)
+            if trial and trial.status != "failed":
+                frame = trial.rounds()
+                labels = {**cell.labels, "seed": seed, "hash": config.hash}
+                for place, (key, value) in enumerate(labels.items()):
+                    frame.insert(place, key, value)
+                frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def note(study: ScaledStudy) -> str:
+    """What a reader must know beside the title: the scale, and changed base settings."""
+    changed = f"; changed: {study.changed}" if study.changed else ""
+    return f" (scale {study.scale}{changed})"
+
+
+def _write(path: Path, text: str) -> Path:
+    write_bytes(path, text.encode())
+    return path

@@ -1,0 +1,1 @@
+"""The one thin room that knows Ray: a trainable, a runner, and progress."""

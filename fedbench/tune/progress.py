@@ -1,0 +1,74 @@
+"""Progress of a study: a live line in a terminal, plain lines elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedbench.config import TrialConfig
+from fedbench.progress import clock
+
+
+class StudyProgress:
+    """Counts trials and rounds. A context manager; the runner tells it what happens."""
+
+    def __init__(self, trials: dict[str, TrialConfig], console: Console) -> None:
+        self.trials = trials
+        self.console = console
+        self.rounds = dict.fromkeys(trials, 0)
+        self.running: set[str] = set()
+        self.outcomes: dict[str, str] = {}
+        self.latest = ""
+        self._started = time.monotonic()
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
+            self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
+            total = sum(config.rounds for config in trials.values())
+            self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
+
+    def update(self, hash_: str, round_: int, accuracy: float) -> None:
+        """A trial has got to a round."""
+        self.running.add(hash_)
+        self.rounds[hash_] = round_
+        config = self.trials[hash_]
+        self.latest = f"{config.method.name} seed {config.seed}: round {round_}, {100 * accuracy:.2f} %"
+        self._show()
+
+    def ended(self, hash_: str, outcome: str, detail: str) -> None:
+        """A trial is done, diverged or failed."""
+        self.running.discard(hash_)
+        self.outcomes[hash_] = outcome
+        config = self.trials[hash_]
+        self.rounds[hash_] = config.rounds
+        self.latest = f"{config.method.name}, {config.model}, seed {config.seed}: {detail}"
+        self._show()
+        if self._bar is None:
+            print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+
+    def _show(self) -> None:
+        if self._bar:
+            done = sum(self.rounds.values())
+            self._bar.update(self._task, completed=done, counts=self._counts(), latest=self.latest)
+
+    def _counts(self) -> str:
+        ended, bad = len(self.outcomes), sum(outcome != "done" for outcome in self.outcomes.values())
+        waiting = len(self.trials) - ended - len(self.running)
+        trouble = f", {bad} diverged or failed" if bad else ""
+        return f"{ended}/{len(self.trials)} done, {len(self.running)} running, {waiting} waiting{trouble}"
+
+    def _left(self) -> float:
+        total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
+        return (time.monotonic() - self._started) / max(done, 1) * (total - done)
+
+    def __enter__(self) -> "StudyProgress":
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()

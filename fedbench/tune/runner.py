@@ -1,0 +1,132 @@
+"""Running trials on Ray Tune: scheduling is Ray's, results and resuming are the store's."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Before Ray is imported: quiet output, no warning about how often its (disposable) snapshots are written.
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+from ray import tune
+
+from fedbench.config import TrialConfig
+from fedbench.errors import UserError
+from fedbench.tune.progress import StudyProgress
+from fedbench.tune.trainable import payload, run_trial
+
+GPU_SHARE = 0.25  # of a GPU, for each trial, where there are GPUs and nothing was asked for
+
+# glibc gives freed memory back to the system at once by default: large forwards then page-fault all the time.
+WORKER_ENV = {
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run: where results and data are, and what of the cluster each trial takes."""
+
+    out: Path
+    data_dir: Path | None = None
+    address: str | None = None
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float | None = None
+    max_concurrent: int | None = None
+    max_failures: int = 3
+    dashboard: bool = False
+    modules: tuple[str, ...] = ()
+
+
+@contextmanager
+def cluster(options: RunOptions) -> Iterator[None]:
+    """A Ray cluster for the time of a study: the one at `address`, or one started here and stopped at the end."""
+    env = {"env_vars": WORKER_ENV}
+    shared: dict[str, Any] = {"runtime_env": env, "log_to_driver": False, "logging_level": logging.ERROR}
+    if ray.is_initialized():  # a test, or a notebook, brought its own
+        yield
+        return
+    try:
+        if options.address:
+            context = ray.init(address=options.address, **shared)
+        else:
+            context = ray.init(address="local", include_dashboard=options.dashboard, **shared)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UserError(f"--address {options.address or 'local'}: no Ray cluster there ({error})") from error
+    if options.dashboard and context.dashboard_url:
+        print(f"dashboard: http://{context.dashboard_url}", flush=True)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
+    """Run all trials; returns when every one has an entry in the store, or was interrupted."""
+    with cluster(options):
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        gpus = gpu_share(options)
+        threads = max(1, int(options.cpus_per_trial))
+        payloads = [
+            payload(config, options.out, options.data_dir, list(options.modules), threads, gpus)
+            for config in trials.values()
+        ]
+        tuner = tune.Tuner(
+            tune.with_resources(run_trial, {"cpu": options.cpus_per_trial, "gpu": gpus}),
+            param_space={"trial": tune.grid_search(payloads)},
+            tune_config=tune.TuneConfig(
+                reuse_actors=True,
+                max_concurrent_trials=options.max_concurrent,
+                trial_name_creator=_trial_name,
+                trial_dirname_creator=_trial_name,
+            ),
+            run_config=tune.RunConfig(
+                name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
+                storage_path=str((options.out / "ray").resolve()),
+                failure_config=tune.FailureConfig(max_failures=options.max_failures),
+                callbacks=[ProgressCallback(progress)],
+                verbose=0,
+            ),
+        )
+        tuner.fit()
+
+
+class ProgressCallback(tune.Callback):
+    """Tells the progress display what Tune hears from the trials."""
+
+    def __init__(self, progress: StudyProgress) -> None:
+        self.progress = progress
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles its callbacks into the (disposable) experiment folder; the display stays here."""
+        return {}
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+        """A report of a trial: a round, or its end."""
+        if result.get("status") == "running":
+            self.progress.update(result["hash"], result["round"], result["test_accuracy"])
+        elif "status" in result:
+            final = result.get("final_accuracy")
+            detail = f"final {100 * final:.2f} %" if final is not None else f"{result['status']}: {result['reason']}"
+            self.progress.ended(result["hash"], result["status"], detail)
+
+
+def _trial_name(trial: Any) -> str:
+    config = TrialConfig(**trial.config["trial"]["config"])
+    return f"{config.method.name}-{config.model}-seed{config.seed}-{config.hash[:12]}"
+
+
+def gpu_share(options: RunOptions) -> float:
+    """GPUs for each trial: what was asked for, else a share where the cluster has any."""
+    if options.gpus_per_trial is not None:
+        return options.gpus_per_trial
+    return GPU_SHARE if ray.cluster_resources().get("GPU", 0) > 0 else 0.0

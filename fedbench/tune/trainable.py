@@ -1,0 +1,88 @@
+"""What runs on a Ray worker: one whole trial, into the store."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from ray import get_gpu_ids, tune
+from ray.util.metrics import Gauge
+
+from fedbench.config import TrialConfig
+from fedbench.plugins import import_modules
+from fedbench.results.execute import execute
+from fedbench.results.store import Store, StoredTrial
+from fedbench.settings import merge
+from fedbench.simulation import Record, Simulation
+
+REPORT_SECONDS = 1.0
+
+
+def run_trial(params: dict[str, Any]) -> None:
+    """Run the trial in `params` (see `payload`); every outcome but a dead process ends as a store entry."""
+    params = params["trial"]
+    import_modules(params["modules"])
+    store = Store(Path(params["out"]))
+    data_dir = Path(params["data_dir"]) if params["data_dir"] else None
+    config = TrialConfig(**merge(params["config"], {"run": {"threads": params["threads"]}}))
+    reporter = Reporter(config.hash)
+    stored = execute(config, store, data_dir, reporter, device=lambda: assigned_device(params["gpus"]))
+    tune.report({**reporter.last, "status": stored.status, "reason": stored.reason or "", **_scores(stored)})
+
+
+def assigned_device(share: float) -> str:
+    """The device that Ray gave this trial, its memory capped to the share; a GPU that torch cannot use is an error."""
+    if not get_gpu_ids():
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "Ray assigned a GPU that torch cannot use; install a CUDA build of torch or --gpus-per-trial 0"
+        )
+    if share < 1:
+        torch.cuda.set_per_process_memory_fraction(share, 0)
+    return "cuda:0"  # Ray shows the process only the GPUs that it may use
+
+
+class Reporter:
+    """Sends a round's scores to Tune and the dashboard, at most once a second."""
+
+    def __init__(self, hash_: str) -> None:
+        self.last: dict[str, Any] = {"hash": hash_, "round": 0, "test_accuracy": float("nan")}
+        self._sent = 0.0
+        tags = {"trial": hash_[:12]}
+        self._gauges = {
+            name: Gauge(f"fedbench_{name}", description=f"{name} of a trial", tag_keys=("trial",))
+            for name in ("round", "test_accuracy")
+        }
+        for gauge in self._gauges.values():
+            gauge.set_default_tags(tags)
+
+    def __call__(self, simulation: Simulation, record: Record) -> None:
+        """Take in one finished round."""
+        self.last["round"] = record.round
+        if record.test_accuracy is not None:
+            self.last["test_accuracy"] = record.test_accuracy
+        if time.monotonic() - self._sent >= REPORT_SECONDS and not simulation.done:
+            self._sent = time.monotonic()
+            for name, gauge in self._gauges.items():
+                gauge.set(self.last[name])
+            tune.report({**self.last, "status": "running", "reason": ""})
+
+
+def payload(
+    config: TrialConfig, out: Path, data_dir: Path | None, modules: list[str], threads: int, gpus: float
+) -> dict[str, Any]:
+    """A trial as plain data for a worker."""
+    return {
+        "config": config.model_dump(mode="json"),
+        "out": str(out.resolve()),
+        "data_dir": str(data_dir.resolve()) if data_dir else None,
+        "modules": modules,
+        "threads": threads,
+        "gpus": gpus,
+    }
+
+
+def _scores(stored: StoredTrial) -> dict[str, float]:
+    final = stored.summary.get("final_accuracy")
+    return {"final_accuracy": final} if final is not None else {}

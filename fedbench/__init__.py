@@ -1,9 +1,26 @@
 """fedbench: a benchmark suite for weighted aggregation in federated learning."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError
 from fedbench.simulation import Record, Simulation, simulate
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __version__ = "0.1.0"
 
-__all__ = ["ConfigError", "Record", "Simulation", "TrialConfig", "UserError", "__version__", "simulate"]
+
+def load(study: str, scale: str = "quick", out: "str | Path" = "results") -> "pd.DataFrame":
+    """All rounds of a study's stored trials as one tidy frame: the axes, seed and hash, then what a round records."""
+    from fedbench.results.report import rounds_frame, stored_trials
+    from fedbench.results.store import Store
+    from fedbench.studyfile import expand
+
+    expanded = expand(study, scale, changes={}, only={}, seeds=None)
+    return rounds_frame(expanded, stored_trials(expanded, Store(Path(out))))
+
+
+__all__ = ["ConfigError", "Record", "Simulation", "TrialConfig", "UserError", "__version__", "load", "simulate"]

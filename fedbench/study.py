@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,9 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
+from fedbench.config import TrialConfig
 from fedbench.errors import UserError
 from fedbench.plugins import import_modules
-from fedbench.results.report import Report, make_report, note, stored_trials
+from fedbench.progress import clock
+from fedbench.results.estimate import estimate
+from fedbench.results.report import Report, make_report, mixed, note, stored_trials
 from fedbench.results.store import Store
 from fedbench.results.tables import shown
 from fedbench.settings import parse_assignments
@@ -28,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="list the built-in studies")
     add("--json", action="store_true", help="with --list: as JSON")
     add_study_options(options)
+    add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
     add("--fresh", action="store_true", help="run every trial again, whatever is stored")
     add("--strict", action="store_true", help="exit with 1 if any trial failed or diverged")
     add("--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)")
@@ -75,13 +80,15 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError(f"name a study: {', '.join(built_in())}, or a YAML file")
     check_resources(options)
     study, store = chosen_study(options), Store(options.out)
-    store.prepare()
+    if not options.dry_run:
+        store.prepare()
     stored = {} if options.fresh else stored_trials(study, store)
     finished = {hash_ for hash_, trial in stored.items() if trial.status != "failed"}
     missing = {hash_: config for hash_, config in study.trials.items() if hash_ not in finished}
-    for complaint in store.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+    warn(store)
     print(f"{study.study.title}{note(study)}: {len(study.trials)} trials, {len(finished)} of them done", flush=True)
+    if options.dry_run:
+        return show_estimate(list(missing.values()), store, options)
     if missing:
         if options.fresh:
             store.forget(missing)
@@ -123,7 +130,7 @@ def check_resources(options: argparse.Namespace) -> None:
             raise UserError(f"{name} {value}: must be at least {least}")
 
 
-def run_missing(study: ScaledStudy, missing: dict[str, object], options: argparse.Namespace) -> None:
+def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: argparse.Namespace) -> None:
     """Run trials on Ray, which is only imported here."""
     from fedbench.tune.progress import StudyProgress
     from fedbench.tune.runner import RunOptions, run_trials
@@ -139,8 +146,32 @@ def run_missing(study: ScaledStudy, missing: dict[str, object], options: argpars
         dashboard=options.dashboard,
         modules=tuple(options.modules),
     )
-    with StudyProgress(missing, Console()) as progress:  # type: ignore[arg-type]
-        run_trials(study.name, missing, run_options, progress)  # type: ignore[arg-type]
+    with StudyProgress(missing, Console()) as progress:
+        run_trials(study.name, missing, run_options, progress)
+
+
+def warn(store: Store) -> None:
+    """Print what was wrong with the store."""
+    for complaint in store.complaints:
+        print(f"warning: {complaint}", file=sys.stderr)
+    store.complaints.clear()
+
+
+def show_estimate(missing: list[TrialConfig], store: Store, options: argparse.Namespace) -> int:
+    """Print what is left to do, and roughly what it costs."""
+    cost = estimate(missing, store)
+    slots = max(1, int((os.cpu_count() or 1) / options.cpus_per_trial))
+    slots = min(slots, options.max_concurrent or slots)
+    print(f"{len(missing)} trials to run, {slots} at a time on this machine's CPUs")
+    print(f"time: about {clock(cost.seconds / slots)} ({clock(cost.seconds)} on one worker; {cost.source})")
+    print(
+        f"memory: about {cost.memory / 2**20:.0f} MiB for the largest trial, {slots * cost.memory / 2**20:.0f} in all"
+    )
+    print(f"disk: about {cost.disk / 2**20:.1f} MiB")
+    gpu = [trial.summary.get("peak_gpu_memory_bytes") or 0 for trial in store.all()]
+    if any(gpu):
+        print(f"GPU memory: at most {max(gpu) / 2**20:.0f} MiB in a stored trial; choose --gpus-per-trial by it")
+    return DONE
 
 
 def show(study: ScaledStudy, report: Report) -> None:
@@ -157,6 +188,8 @@ def show(study: ScaledStudy, report: Report) -> None:
     for trial in report.trials.values():
         if trial.status != "done":
             print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}")
+    for line in mixed(report.trials):
+        print(line)
     for path in report.files:
         print(path)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -10,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from fedbench.results.store import StoredTrial
 from fedbench.studyfile import Cell, PlotSpec, ScaledStudy, text_label
@@ -25,7 +27,7 @@ NAMES = {
     "norm_w": "norm of the global model",
     "coherence_mean": "local gradient coherence",
 }
-STYLE = {
+STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -57,6 +59,7 @@ def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, 
             place.set_ylabel(NAMES[spec.y])
         for place in axes[-1]:
             place.set_xlabel("round")
+            place.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, title=spec.colour.split(".")[-1], loc="outside right upper", frameon=False)
         paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]

@@ -37,7 +37,8 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
         stem = "table" if number == 0 else f"table-{name}"
         files.append(_write(folder / f"{stem}.csv", layout(study, cells, name).to_csv(index=False)))
         markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False)
-        files.append(_write(folder / f"{stem}.md", f"{study.study.title}{note(study)}\n\n{markdown}\n"))
+        lines = [f"{study.study.title}{note(study)}", "", markdown, "", *mixed(trials)]
+        files.append(_write(folder / f"{stem}.md", "\n".join(lines) + "\n"))
         latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ").to_latex(index=False)
         files.append(_write(folder / f"{stem}.tex", latex.replace("_", r"\_")))
     rounds = folder / "rounds.csv.gz"
@@ -61,6 +62,17 @@ def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataF
                     frame.insert(place, key, value)
                 frames.append(frame)
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def environments(trials: dict[str, StoredTrial]) -> list[str]:
+    """The different environments behind a study's trials; more than one means that tables mix them."""
+    return sorted({trial.environment() for trial in trials.values() if trial.status != "failed"})
+
+
+def mixed(trials: dict[str, StoredTrial]) -> list[str]:
+    """A line that says so, where a table mixes environments."""
+    found = environments(trials)
+    return [f"mixes {len(found)} environments: {'; '.join(found)}"] if len(found) > 1 else []
 
 
 def note(study: ScaledStudy) -> str:

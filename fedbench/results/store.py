@@ -34,6 +34,16 @@ class StoredTrial:
         """All rounds, as rounds.csv has them."""
         return pd.read_csv(self.path / "rounds.csv")
 
+    def environment(self) -> str:
+        """Where it ran, in one line: what may make its bytes differ from another's."""
+        try:
+            found = json.loads((self.path / "environment.json").read_text())
+        except OSError:
+            return "unknown"
+        return (
+            f"{found['device_name']}, {found['threads']} threads, torch {found['torch']}, fedbench {found['fedbench']}"
+        )
+
 
 class Store:
     """Trials under OUT/trials/HASH; an entry counts once its `trial.json`, written last, names all files' sums.
@@ -77,6 +87,12 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self._move_aside(folder, error)
             return None
+
+    def all(self) -> Iterator[StoredTrial]:
+        """Every sound entry."""
+        for folder in sorted(self.trials.glob("[0-9a-f]*")):
+            if trial := self.get(folder.name):
+                yield trial
 
     def _move_aside(self, folder: Path, error: Exception) -> None:
         target = self.out / "damaged" / f"{folder.name}-{time.time_ns()}"

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import ray
 from ray import tune
 
 from fedbench.config import TrialConfig
+from fedbench.data.files import cache_dir
 from fedbench.errors import UserError
 from fedbench.tune.progress import StudyProgress
 from fedbench.tune.trainable import payload, run_trial
@@ -55,19 +57,35 @@ def cluster(options: RunOptions) -> Iterator[None]:
     if ray.is_initialized():  # a test, or a notebook, brought its own
         yield
         return
-    try:
-        if options.address:
-            context = ray.init(address=options.address, **shared)
-        else:
-            context = ray.init(address="local", include_dashboard=options.dashboard, **shared)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UserError(f"--address {options.address or 'local'}: no Ray cluster there ({error})") from error
-    if options.dashboard and context.dashboard_url:
-        print(f"dashboard: http://{context.dashboard_url}", flush=True)
+    if options.address:
+        try:
+            ray.init(address=options.address, **shared)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UserError(f"--address {options.address}: no Ray cluster there ({error})") from error
+    else:
+        token = private_token()
+        context = ray.init(address="local", include_dashboard=options.dashboard, dashboard_host="127.0.0.1", **shared)
+        if options.dashboard:
+            print(f"dashboard: http://{context.dashboard_url} (it asks for the token in {token})", flush=True)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def private_token() -> Path:
+    """The file with the token that guards a cluster started here, readable by its owner alone.
+
+    Ray would make one that everybody on the machine can read.
+    """
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    path = Path(named) if named else cache_dir() / "ray-token"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+            stream.write(secrets.token_hex(32))
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
+    return path
 
 
 def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:

@@ -1,0 +1,36 @@
+"""All command lines under one name: fedbench study|trial|report|data|clean."""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from fedbench.cli import run
+from fedbench.errors import UserError, unknown
+
+COMMANDS = {
+    "study": "fedbench.study",
+    "trial": "fedbench.trial",
+    "report": "fedbench.report",
+    "data": "fedbench.data.__main__",
+    "clean": "fedbench.clean",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the named command; returns its exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(f"usage: fedbench {'|'.join(COMMANDS)} ... (each with --help)")
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise UserError(unknown("command", name, COMMANDS))
+    code: int = import_module(COMMANDS[name]).main(rest)
+    return code
+
+
+def console() -> None:
+    """The console script."""
+    run(main)
+
+
+if __name__ == "__main__":
+    console()

@@ -23,7 +23,7 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", of
 
     `prefix` is where the model hangs in a larger config; `of` says in words whose keys they are.
     """
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")  # a typo explains a missing key
     path = [str(part) for part in first["loc"]]
     key = prefix + ".".join(path)
     owner = _descend(model, path[:-1])

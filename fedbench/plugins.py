@@ -18,10 +18,10 @@ def load_entry_points() -> None:
         _load(point.value.partition(":")[0], f"entry point '{point.name}'")
 
 
-def import_modules(names: Iterable[str]) -> None:
-    """Import the modules that --import names, looked for in the current folder too; they register what they hold."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+def import_modules(names: Iterable[str], folder: str = "") -> None:
+    """Import the modules that --import names, looked for in `folder` (the current one) too."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     for name in names:
         _load(name, f"--import {name}")
 

@@ -37,14 +37,19 @@ def execute(
     except OSError:
         raise
     except Exception as error:
-        with store.entry(config.hash) as folder:
-            (folder / "traceback.txt").write_text(traceback.format_exc())
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-            store.commit(folder, config.hash, "failed", reason, {})
+        record_failure(store, config.hash, error)
     stored = store.get(config.hash)
     if stored is None:
         raise OSError(f"{store.trials / config.hash}: not there after it was written")
     return stored
+
+
+def record_failure(store: Store, hash_: str, error: Exception) -> None:
+    """Store a trial that crashed, with its reason; called while the error is being handled."""
+    with store.entry(hash_) as folder:
+        (folder / "traceback.txt").write_text(traceback.format_exc())
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        store.commit(folder, hash_, "failed", reason, {})
 
 
 def _run(config: TrialConfig, store: Store, data_dir: Path | None, on_round: OnRound) -> None:

@@ -133,12 +133,13 @@ def _mean_at(
 def shown(study: ScaledStudy, cells: pd.DataFrame, name: str, bold: tuple[str, str], pm: str) -> pd.DataFrame:
     """A table as people read it: mean and spread, the paper's number, n where seeds are missing, the best in bold."""
     table = study.study.tables[name]
-    own = cells[cells["table"] == name].set_index([*table.rows, *table.columns], drop=False)
+    axes = [*table.rows, *table.columns]
+    own = {tuple(row[axis] for axis in axes): row for _, row in cells[cells["table"] == name].iterrows()}
     digits = DIGITS.get(table.value, 4)
     rows = []
     for labels in product(*(study.axes[axis] for axis in table.rows)):
         columns = list(product(*(study.axes[axis] for axis in table.columns)))
-        here = {column: own.loc[[(*labels, *column)]].iloc[0] for column in columns}
+        here = {column: own[(*labels, *column)] for column in columns}
         best = _best(here) if table.best == "row" else None
         row: dict[str, str] = {axis: text_label(label) for axis, label in zip(table.rows, labels, strict=True)}
         for column in columns:

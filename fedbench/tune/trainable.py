@@ -9,8 +9,9 @@ from ray import get_gpu_ids, tune
 from ray.util.metrics import Gauge
 
 from fedbench.config import TrialConfig
+from fedbench.errors import UserError
 from fedbench.plugins import import_modules
-from fedbench.results.execute import execute
+from fedbench.results.execute import execute, record_failure
 from fedbench.results.store import Store, StoredTrial
 from fedbench.settings import merge
 from fedbench.simulation import Record, Simulation
@@ -21,11 +22,15 @@ REPORT_SECONDS = 1.0
 def run_trial(params: dict[str, Any]) -> None:
     """Run the trial in `params` (see `payload`); every outcome but a dead process ends as a store entry."""
     params = params["trial"]
-    import_modules(params["modules"])
-    store = Store(Path(params["out"]))
+    store, reporter = Store(Path(params["out"])), Reporter(params["hash"])
     data_dir = Path(params["data_dir"]) if params["data_dir"] else None
-    config = TrialConfig(**merge(params["config"], {"run": {"threads": params["threads"]}}))
-    reporter = Reporter(config.hash)
+    try:
+        import_modules(params["modules"], params["folder"])
+        config = TrialConfig(**merge(params["config"], {"run": {"threads": params["threads"]}}))
+    except UserError as error:  # the driver could import it, this worker cannot
+        record_failure(store, params["hash"], error)
+        tune.report({**reporter.last, "status": "failed", "reason": str(error)})
+        return
     stored = execute(config, store, data_dir, reporter, device=lambda: assigned_device(params["gpus"]))
     tune.report({**reporter.last, "status": stored.status, "reason": stored.reason or "", **_scores(stored)})
 
@@ -74,6 +79,8 @@ def payload(
 ) -> dict[str, Any]:
     """A trial as plain data for a worker."""
     return {
+        "hash": config.hash,
+        "folder": str(Path.cwd()),
         "config": config.model_dump(mode="json"),
         "out": str(out.resolve()),
         "data_dir": str(data_dir.resolve()) if data_dir else None,

@@ -1,0 +1,124 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedbench.results.report import make_report
+from fedbench.results.store import Store
+from fedbench.results.tables import shown
+from fedbench.studyfile import ScaledStudy, expand
+
+ACCURACY = {1.0: 0.60, 0.99: 0.61, 0.97: 0.62, 0.95: 0.65, 0.93: 0.64, 0.9: 0.5}
+
+
+def summary(accuracy: float) -> dict[str, Any]:
+    scores = {f"{kind}_accuracy": accuracy for kind in ("final", "best", "last")}
+    return {**scores, "seconds_train": 1.0, "seconds_server": 0.1, "seconds_eval": 0.1, "peak_memory_bytes": 2**20}
+
+
+def fill(store: Store, study: ScaledStudy, outcome: Any) -> None:
+    """Put an entry for every trial that `outcome(labels, seed)` gives an accuracy or a status for."""
+    for cell in study.cells:
+        for seed, config in cell.trials.items():
+            found = outcome(cell.labels, seed)
+            if found is None:
+                continue
+            status: Any = "done" if isinstance(found, float) else found
+            with store.entry(config.hash) as folder:
+                rows = "round,test_accuracy\n1,0.1\n2,0.2\n"
+                (folder / "rounds.csv").write_text(rows)
+                environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}
+                (folder / "environment.json").write_text(json.dumps(environment))
+                content = summary(found) if status == "done" else {}
+                store.commit(folder, config.hash, status, None if status == "done" else "why", content)
+
+
+@pytest.fixture
+def paper() -> ScaledStudy:
+    return expand("fixed_gamma", "paper", changes={}, only={"model": ["SimpleCNN"], "data.alpha": ["100"]}, seeds=None)
+
+
+def test_a_table_has_the_papers_layout_means_in_percent(paper: ScaledStudy, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    fill(store, paper, lambda labels, seed: ACCURACY[labels["method.gamma"]] + 0.01 * (seed - 9))
+    make_report(paper, store)
+    folder = tmp_path / "studies" / "fixed_gamma" / "paper"
+    table = pd.read_csv(folder / "table.csv")
+    assert list(table.columns) == ["data.alpha", "model", "1", "0.99", "0.97", "0.95", "0.93", "0.9"]
+    assert table.iloc[0, :2].tolist() == [100, "SimpleCNN"]
+    assert table.iloc[0, 2:].tolist() == pytest.approx([60, 61, 62, 65, 64, 50])
+    cells = pd.read_csv(folder / "cells.csv").set_index("method.gamma")
+    assert cells.loc[0.95, "std"] == pytest.approx(1.0)
+    assert cells.loc[0.95, "difference"] == pytest.approx(5.0)
+    assert cells.loc[0.95, "difference_low95"] == pytest.approx(5.0)  # every seed gains the same: no doubt is left
+    assert cells.loc[0.95, "paper"] == 69.52
+    assert cells.loc[0.95, "paper_difference"] == pytest.approx(65 - 69.52)
+    markdown = (folder / "table.md").read_text()
+    assert "**65.00 ± 1.00 [69.52]**" in markdown
+    assert r"\textbf{65.00 $\pm$ 1.00 [69.52]}" in (folder / "table.tex").read_text()
+
+
+def test_the_papers_numbers_stay_out_of_other_scales(tmp_path: Path) -> None:
+    study, store = expand("fixed_gamma", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    assert make_report(study, store).cells["paper"].isna().all()
+
+
+def test_a_cell_with_missing_seeds_shows_n_and_is_never_the_best(paper: ScaledStudy, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def outcome(labels: Any, seed: int) -> Any:
+        gamma = labels["method.gamma"]
+        if gamma == 0.95:
+            return "diverged" if seed == 9 else 0.99
+        if gamma == 0.9:
+            return "failed"
+        return None if gamma == 0.93 else ACCURACY[gamma]
+
+    fill(store, paper, outcome)
+    report = make_report(paper, store)
+    row = shown(paper, report.cells, "accuracy", ("<", ">"), "+").iloc[0]
+    assert row["0.95"].startswith("99.00+0.00 (n=2)")
+    assert row["0.97"].startswith("<62.00")
+    assert (row["0.9"], row["0.93"]) == ("failed", "-")
+    cells = report.cells.set_index("method.gamma")
+    assert cells.loc[0.95, "diverged"] == 1
+    assert cells.loc[0.9, "failed"] == 3
+    assert cells.loc[0.95, "mean_diverged_as_chance"] == pytest.approx((99 + 99 + 10) / 3)
+
+
+def test_plots_are_valid_images(tmp_path: Path) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    files = {path.name: path.read_bytes() for path in make_report(study, store).files}
+    assert files["curves.png"].startswith(b"\x89PNG")
+    assert b"<svg" in files["curves.svg"]
+
+
+def test_a_report_made_again_has_the_same_bytes(tmp_path: Path) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    first = {path: path.read_bytes() for path in make_report(study, store).files}
+    assert {path: path.read_bytes() for path in make_report(study, store).files} == first
+
+
+def test_a_table_that_mixes_environments_says_so(tmp_path: Path, paper: ScaledStudy) -> None:
+    store = Store(tmp_path)
+    fill(store, paper, lambda labels, seed: 0.5 if seed == 8 else None)
+    threads = iter(range(2, 99))
+
+    def other(labels: Any, seed: int) -> float | None:
+        return 0.5 if seed == 9 else None
+
+    fill(store, paper, other)
+    trial = next(t for t in store.all())
+    environment = json.loads((trial.path / "environment.json").read_text()) | {"threads": next(threads)}
+    with store.entry(trial.hash) as folder:
+        (folder / "rounds.csv").write_text((trial.path / "rounds.csv").read_text())
+        (folder / "environment.json").write_text(json.dumps(environment))
+        store.forget([trial.hash])
+        store.commit(folder, trial.hash, "done", None, trial.summary)
+    make_report(paper, store)
+    assert "mixes 2 environments" in (tmp_path / "studies" / "fixed_gamma" / "paper" / "table.md").read_text()

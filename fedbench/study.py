@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -89,17 +90,18 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{study.study.title}{note(study)}: {len(study.trials)} trials, {len(finished)} of them done", flush=True)
     if options.dry_run:
         return show_estimate(list(missing.values()), store, options)
+    outcomes: dict[str, str] = {}
     if missing:
         if options.fresh:
             store.forget(missing)
-        run_missing(study, missing, options)
+        outcomes = run_missing(study, missing, options)
     report = make_report(study, store)
     show(study, report)
     left = [hash_ for hash_ in study.trials if hash_ not in report.trials]
     if left:
         command = shlex.join(["python", "-m", "fedbench.study", *(a for a in arguments if a != "--fresh")])
         print(f"{len(left)} trials are left; go on with: {command}", file=sys.stderr)
-        return INTERRUPTED
+        return FAILED if any(hash_ in outcomes for hash_ in left) else INTERRUPTED
     return verdict(report, options.strict)
 
 
@@ -130,8 +132,8 @@ def check_resources(options: argparse.Namespace) -> None:
             raise UserError(f"{name} {value}: must be at least {least}")
 
 
-def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: argparse.Namespace) -> None:
-    """Run trials on Ray, which is only imported here."""
+def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: argparse.Namespace) -> dict[str, str]:
+    """Run trials on Ray, which is only imported here; returns how each one that ended did."""
     from fedbench.tune.progress import StudyProgress
     from fedbench.tune.runner import RunOptions, run_trials
 
@@ -148,6 +150,7 @@ def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: ar
     )
     with StudyProgress(missing, Console()) as progress:
         run_trials(study.name, missing, run_options, progress)
+    return progress.outcomes
 
 
 def warn(store: Store) -> None:
@@ -178,12 +181,13 @@ def show(study: ScaledStudy, report: Report) -> None:
     """Print every table as it would stand in a paper, then the trials that went wrong and the files."""
     console = Console()
     for name, spec in study.study.tables.items():
-        frame = shown(study, report.cells, name, ("[bold]", "[/bold]"), " ± ")
-        table = Table(title=f"{study.study.title}{note(study)}: {spec.value}", title_justify="left")
+        frame = shown(study, report.cells, name, ("[bold]", "[/bold]"), "\n±")  # narrow enough for most terminals
+        table = Table(show_lines=True, title=f"{study.study.title}{note(study)}: {spec.value}", title_justify="left")
         for column in frame.columns:
-            table.add_column(column, justify="left" if column in spec.rows else "right", no_wrap=True)
+            justify: Literal["left", "right"] = "left" if column in spec.rows else "right"
+            table.add_column(column.rpartition(".")[2] if column in spec.rows else column, justify=justify)
         for row in frame.itertuples(index=False):
-            table.add_row(*row)
+            table.add_row(*(text.replace(" [", "\n[").replace(" (", "\n(") for text in row))
         console.print(table)
     for trial in report.trials.values():
         if trial.status != "done":

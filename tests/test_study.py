@@ -22,6 +22,7 @@ from fedbench.results.tables import TIME_COLUMNS
 from fedbench.study import main
 
 Command = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.xdist_group("ray")  # one Ray at a time
 
 STUDY = """
 title: Mine
@@ -44,7 +45,7 @@ scales:
 @pytest.fixture(scope="module")
 def two_cpus() -> Iterator[None]:
     """One small Ray cluster in this process for all tests that need nothing special."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
@@ -225,6 +226,31 @@ def test_a_lost_node_does_not_change_the_tables(command: Command, tmp_path: Path
     finally:
         cluster.shutdown()
     assert results(out) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path) -> None:
+    file, out = study_file(tmp_path), tmp_path / "out"
+    (out / "trials").mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out / "trials")]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        process = start(file, out)
+        text, error = process.communicate(timeout=250)
+        kept = stored(out)
+        assert process.returncode == 1
+        assert "No space left on device" in text
+        assert 1 <= kept < 8
+        assert "Traceback" not in text + error
+        assert "go on with: python -m fedbench.study" in error
+        subprocess.run(["mount", "-o", "remount,size=64m", str(out / "trials")], check=True)
+        again = start(file, out)
+        text, _ = again.communicate(timeout=250)
+        assert again.returncode == 0
+        assert f"8 trials, {kept} of them done" in text
+    finally:
+        subprocess.run(["umount", str(out / "trials")], check=True)
 
 
 WRONG: list[tuple[list[str], str]] = [

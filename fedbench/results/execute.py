@@ -23,7 +23,7 @@ def execute(
     on_round: OnRound,
     device: Callable[[], str] = lambda: "auto",
 ) -> StoredTrial:
-    """Run a trial unless the store has it, on the device that `device()` names.
+    """Run a trial unless the store has it, on the device that `device()` names where the config leaves it open.
 
     An exception becomes an entry with its reason, tried again by the next command; one of the file system is not the
     trial's fault and is raised.
@@ -32,8 +32,9 @@ def execute(
     if present and present.status != "failed":
         return present
     try:
-        placed = config.model_copy(update={"run": config.run.model_copy(update={"device": device()})})
-        _run(placed, store, data_dir, on_round)
+        if config.run.device == "auto":
+            config = config.model_copy(update={"run": config.run.model_copy(update={"device": device()})})
+        _run(config, store, data_dir, on_round)
     except OSError:
         raise
     except Exception as error:

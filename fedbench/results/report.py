@@ -36,7 +36,7 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     for number, name in enumerate(study.study.tables):
         stem = "table" if number == 0 else f"table-{name}"
         files.append(_write(folder / f"{stem}.csv", layout(study, cells, name).to_csv(index=False)))
-        markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False)
+        markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
         lines = [f"{study.study.title}{note(study)}", "", markdown, "", *mixed(trials)]
         files.append(_write(folder / f"{stem}.md", "\n".join(lines) + "\n"))
         latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ").to_latex(index=False)

@@ -31,7 +31,11 @@ def run_trial(params: dict[str, Any]) -> None:
         record_failure(store, params["hash"], error)
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})
         return
-    stored = execute(config, store, data_dir, reporter, device=lambda: assigned_device(params["gpus"]))
+    try:
+        stored = execute(config, store, data_dir, reporter, device=lambda: assigned_device(params["gpus"]))
+    except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
+        tune.report({**reporter.last, "status": "failed", "reason": str(error)})
+        return
     tune.report({**reporter.last, "status": stored.status, "reason": stored.reason or "", **_scores(stored)})
 
 

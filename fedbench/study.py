@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="with --list: as JSON")
     add_study_options(options)
     add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
-    add("--fresh", action="store_true", help="run every trial again, whatever is stored")
+    add("--fresh", action="store_true", help="remove what is stored of this study and run it again")
     add("--strict", action="store_true", help="exit with 1 if any trial failed or diverged")
     add("--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)")
     add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto (default: start one here)")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.files import write_bytes
-from fedbench.results.plots import draw
 from fedbench.results.store import Store, StoredTrial
 from fedbench.results.tables import cells_frame, layout, shown
 from fedbench.studyfile import ScaledStudy
@@ -44,6 +43,8 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     rounds = folder / "rounds.csv.gz"
     rounds_frame(study, trials).to_csv(rounds, index=False, compression={"method": "gzip", "mtime": 0})
     files.append(rounds)
+    from fedbench.results.plots import draw  # matplotlib takes a second to import: not before the trials have run
+
     for name, spec in study.study.plots.items():
         files += draw(study, trials, spec, folder / name)
     return Report(cells, files, trials)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit  # scipy.stats has it too, but takes a second to import
 
 
 class Spread(NamedTuple):
@@ -26,7 +26,7 @@ def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
     if n == 1:
         return Spread(mean, None, 1, None, None)
     std = float(np.std(values, ddof=1))
-    half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * std / n**0.5
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * std / n**0.5
     return Spread(mean, std, n, mean - half, mean + half)
 
 

@@ -52,19 +52,19 @@ class RunOptions:
 @contextmanager
 def cluster(options: RunOptions) -> Iterator[None]:
     """A Ray cluster for the time of a study: the one at `address`, or one started here and stopped at the end."""
-    env = {"env_vars": WORKER_ENV}
-    shared: dict[str, Any] = {"runtime_env": env, "log_to_driver": False, "logging_level": logging.ERROR}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if ray.is_initialized():  # a test, or a notebook, brought its own
         yield
         return
     if options.address:
         try:
-            ray.init(address=options.address, **shared)
+            ray.init(address=options.address, runtime_env={"env_vars": WORKER_ENV}, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UserError(f"--address {options.address}: no Ray cluster there ({error})") from error
     else:
         token = private_token()
-        context = ray.init(address="local", include_dashboard=options.dashboard, dashboard_host="127.0.0.1", **shared)
+        os.environ.update(WORKER_ENV)  # inherited by workers; a runtime_env would throw Ray's warm ones away
+        context = ray.init(address="local", include_dashboard=options.dashboard, dashboard_host="127.0.0.1", **quiet)
         if options.dashboard:
             print(f"dashboard: http://{context.dashboard_url} (it asks for the token in {token})", flush=True)
     try:

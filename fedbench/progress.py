@@ -2,6 +2,7 @@
 
 import time
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -11,7 +12,24 @@ from fedbench.simulation import Record
 PLAIN_EVERY = 5.0  # seconds between plain lines
 
 
-class RunProgress:
+class LiveLine:
+    """A live line, where there is a terminal, for the time of a `with` block."""
+
+    _bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+
+class RunProgress(LiveLine):
     """Shows round, accuracy, loss and time left. A context manager; call `show` after every round."""
 
     def __init__(self, rounds: int, done: int, console: Console) -> None:
@@ -20,7 +38,6 @@ class RunProgress:
         self._scores = ""
         self._first = done
         self._started = self._printed = time.monotonic()
-        self._bar: Progress | None = None
         if console.is_terminal:
             columns = (TextColumn("round {task.completed:.0f}/{task.total:.0f}"), BarColumn())
             self._bar = Progress(*columns, TextColumn("{task.fields[scores]}"), TimeRemainingColumn(), console=console)
@@ -38,17 +55,6 @@ class RunProgress:
             self._printed = now
             left = (now - self._started) / (record.round - self._first) * (self.rounds - record.round)
             print(f"round {record.round}/{self.rounds}  {self._scores}  {clock(left)} left", flush=True)
-
-    def __enter__(self) -> "RunProgress":
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar:
-            self._bar.stop()
 
 
 def clock(seconds: float) -> str:

@@ -1,16 +1,15 @@
 """Progress of a study: a live line in a terminal, plain lines elsewhere."""
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedbench.config import TrialConfig
-from fedbench.progress import clock
+from fedbench.progress import LiveLine, clock
 
 
-class StudyProgress:
+class StudyProgress(LiveLine):
     """Counts trials and rounds. A context manager; the runner tells it what happens."""
 
     def __init__(self, trials: dict[str, TrialConfig], console: Console) -> None:
@@ -21,7 +20,6 @@ class StudyProgress:
         self.outcomes: dict[str, str] = {}
         self.latest = ""
         self._started = time.monotonic()
-        self._bar: Progress | None = None
         if console.is_terminal:
             columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
             self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
@@ -61,14 +59,3 @@ class StudyProgress:
     def _left(self) -> float:
         total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
         return (time.monotonic() - self._started) / max(done, 1) * (total - done)
-
-    def __enter__(self) -> "StudyProgress":
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar:
-            self._bar.stop()

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
 from fedbench.config import TrialConfig
+from fedbench.data.federation import check_data
 from fedbench.errors import UserError
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         return show_estimate(list(missing.values()), store, options)
     outcomes: dict[str, str] = {}
     if missing:
+        check_data(missing.values(), options.data_dir)
         if options.fresh:
             store.forget(missing)
         outcomes = run_missing(study, missing, options)

@@ -263,6 +263,21 @@ WRONG: list[tuple[list[str], str]] = [
     (["smoke", "--max-concurrent", "0"], "--max-concurrent 0: must be at least 1"),
     (["smoke", "--scale", "huge"], "invalid choice"),
 ]
+WRONG_DATA: list[tuple[list[str], str]] = [
+    (["smoke", "--set", "data.name=cifar10", "--data-dir", "/nowhere"], "data set 'cifar10' is not in /nowhere"),
+    (["smoke", "--set", "clients.count=300", "--only", "data.alpha=1"], "some client without data"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_DATA)
+def test_data_that_cannot_be_had_are_found_before_ray_starts(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.setattr(ray, "init", None)
+    code, _, error = command(main, *arguments, "--out", str(tmp_path))
+    assert code == 2
+    assert message in error
+    assert not list((tmp_path / "trials").iterdir())
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)

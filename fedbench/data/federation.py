@@ -1,5 +1,6 @@
 """The federation of one config: client shards, proxy, test and validation sets, as tensors on a device."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -111,6 +112,15 @@ def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
         if labels.min() < 0 or labels.max() >= dataset.num_classes:
             raise UserError(f"data set '{dataset.name}': a {part} label lies outside 0 ... {dataset.num_classes - 1}")
     return arrays
+
+
+def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
+    """Find missing data and impossible partitions before anything is run; leaves the data in the array cache."""
+    different = {(c.data, c.clients.count, c.seed): c for c in configs}
+    arrays = {c.data.name: load_arrays(c.dataset, data_dir) for c in different.values()}
+    for config in different.values():
+        found = arrays[config.data.name]
+        split_samples(config, found.train_labels, found.test_labels)
 
 
 def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.device) -> Federation:

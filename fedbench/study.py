@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -150,7 +151,7 @@ def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: ar
         dashboard=options.dashboard,
         modules=tuple(options.modules),
     )
-    with StudyProgress(missing, Console()) as progress:
+    with suppress(KeyboardInterrupt), StudyProgress(missing, Console()) as progress:
         run_trials(study.name, missing, run_options, progress)
     return progress.outcomes
 

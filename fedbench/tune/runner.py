@@ -13,6 +13,7 @@ from typing import Any
 # Before Ray is imported: quiet output, no warning about how often its (disposable) snapshots are written.
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "0")
+os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # the store has all there is to save: stop at once
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
@@ -89,33 +90,45 @@ def private_token() -> Path:
 
 
 def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
-    """Run all trials; returns when every one has an entry in the store, or was interrupted."""
+    """Run all trials; returns when every one has ended, or its process has died too often.
+
+    Tune restarts a trial whose process died, but not in every case: what is left over goes into a fresh run. Ctrl-C comes
+    through as KeyboardInterrupt.
+    """
     with cluster(options):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         gpus = gpu_share(options)
-        threads = max(1, int(options.cpus_per_trial))
-        payloads = [
-            payload(config, options.out, options.data_dir, list(options.modules), threads, gpus)
-            for config in trials.values()
-        ]
-        tuner = tune.Tuner(
-            tune.with_resources(run_trial, {"cpu": options.cpus_per_trial, "gpu": gpus}),
-            param_space={"trial": tune.grid_search(payloads)},
-            tune_config=tune.TuneConfig(
-                reuse_actors=True,
-                max_concurrent_trials=options.max_concurrent,
-                trial_name_creator=_trial_name,
-                trial_dirname_creator=_trial_name,
-            ),
-            run_config=tune.RunConfig(
-                name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
-                storage_path=str((options.out / "ray").resolve()),
-                failure_config=tune.FailureConfig(max_failures=options.max_failures),
-                callbacks=[ProgressCallback(progress)],
-                verbose=0,
-            ),
-        )
-        tuner.fit()
+        for _ in range(options.max_failures + 1):
+            left = {hash_: config for hash_, config in trials.items() if hash_ not in progress.outcomes}
+            if not left:
+                return
+            _fit(name, left, options, gpus, progress)
+
+
+def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: float, progress: StudyProgress) -> None:
+    threads = max(1, int(options.cpus_per_trial))
+    payloads = [
+        payload(config, options.out, options.data_dir, list(options.modules), threads, gpus)
+        for config in trials.values()
+    ]
+    tuner = tune.Tuner(
+        tune.with_resources(run_trial, {"cpu": options.cpus_per_trial, "gpu": gpus}),
+        param_space={"trial": tune.grid_search(payloads)},
+        tune_config=tune.TuneConfig(
+            reuse_actors=True,
+            max_concurrent_trials=options.max_concurrent,
+            trial_name_creator=_trial_name,
+            trial_dirname_creator=_trial_name,
+        ),
+        run_config=tune.RunConfig(
+            name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
+            storage_path=str((options.out / "ray").resolve()),
+            failure_config=tune.FailureConfig(max_failures=options.max_failures),
+            callbacks=[ProgressCallback(progress)],
+            verbose=0,
+        ),
+    )
+    tuner.fit()
 
 
 class ProgressCallback(tune.Callback):

@@ -92,8 +92,8 @@ def private_token() -> Path:
 def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
     """Run all trials; returns when every one has ended, or its process has died too often.
 
-    Tune restarts a trial whose process died, but not in every case: what is left over goes into a fresh run. Ctrl-C comes
-    through as KeyboardInterrupt.
+    Tune restarts a trial whose process died, but not in every case: what is left over goes into a fresh run. Ctrl-C
+    comes through as KeyboardInterrupt.
     """
     with cluster(options):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from fedbench.cli import DONE, Parser, run
 from fedbench.errors import UserError
+from fedbench.options import add_study_options, chosen_study
 from fedbench.plugins import import_modules
 from fedbench.results.report import make_report
 from fedbench.results.store import Store
-from fedbench.study import add_study_options, chosen_study, show, warn
+from fedbench.study import show, warn
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -17,14 +16,14 @@ from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
 from fedbench.config import TrialConfig
 from fedbench.data.federation import check_data
 from fedbench.errors import UserError
+from fedbench.options import add_run_options, add_study_options, check_resources, chosen_study, run_options
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
 from fedbench.results.estimate import estimate
 from fedbench.results.report import Report, make_report, mixed, note, stored_trials
 from fedbench.results.store import Store
 from fedbench.results.tables import shown
-from fedbench.settings import parse_assignments
-from fedbench.studyfile import SCALES, ScaledStudy, built_in, expand
+from fedbench.studyfile import ScaledStudy, built_in, expand
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,39 +37,8 @@ def parser() -> argparse.ArgumentParser:
     add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
     add("--fresh", action="store_true", help="remove what is stored of this study and run it again")
     add("--strict", action="store_true", help="exit with 1 if any trial failed or diverged")
-    add("--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)")
-    add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto (default: start one here)")
-    add("--cpus-per-trial", type=float, default=1.0, metavar="N", help="CPUs, and threads, of each trial (1)")
-    add(
-        "--gpus-per-trial",
-        type=float,
-        metavar="N",
-        help="share of a GPU for each trial (a quarter, where there are any)",
-    )
-    add("--max-concurrent", type=int, metavar="N", help="trials at a time (as many as fit)")
-    add(
-        "--max-failures", type=int, default=3, metavar="N", help="how often a trial whose process died is restarted (3)"
-    )
-    add("--dashboard", action=argparse.BooleanOptionalAction, default=False, help="start Ray's dashboard")
+    add_run_options(options)
     return options
-
-
-def add_study_options(options: argparse.ArgumentParser) -> None:
-    """The options that say which study, at which scale, with which changes: shared with the report command."""
-    add = options.add_argument
-    add(
-        "--scale",
-        choices=SCALES,
-        default="quick",
-        help="quick: minutes on a laptop (default); paper: the paper's setting",
-    )
-    add("--seeds", metavar="N[,N]", help="other seeds than the study's")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting")
-    add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help="run only these points of an axis")
-    add(
-        "--import", action="append", default=[], metavar="MODULE", dest="modules", help="a module with your own methods"
-    )
-    add("--out", type=Path, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,51 +76,13 @@ def main(arguments: Sequence[str]) -> int:
     return verdict(report, options.strict)
 
 
-def chosen_study(options: argparse.Namespace) -> ScaledStudy:
-    """The study that the options name, expanded."""
-    only: dict[str, list[str]] = {}
-    for text in options.only:
-        key, equals, values = text.partition("=")
-        if not equals or not values:
-            raise UserError(f"--only {text}: expected key=value[,value], such as data.alpha=100,1")
-        only[key] = values.split(",")
-    try:
-        seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else None
-    except ValueError:
-        raise UserError(f"--seeds {options.seeds}: expected whole numbers, such as 8,9,10") from None
-    return expand(options.study, options.scale, changes=parse_assignments(options.set), only=only, seeds=seeds)
-
-
-def check_resources(options: argparse.Namespace) -> None:
-    """Numbers that make no sense, found before Ray starts."""
-    for name, value, least in (
-        ("--cpus-per-trial", options.cpus_per_trial, 0.01),
-        ("--gpus-per-trial", options.gpus_per_trial, 0),
-        ("--max-concurrent", options.max_concurrent, 1),
-        ("--max-failures", options.max_failures, 0),
-    ):
-        if value is not None and not value >= least:
-            raise UserError(f"{name} {value}: must be at least {least}")
-
-
 def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: argparse.Namespace) -> dict[str, str]:
     """Run trials on Ray, which is only imported here; returns how each one that ended did."""
     from fedbench.tune.progress import StudyProgress
-    from fedbench.tune.runner import RunOptions, run_trials
+    from fedbench.tune.runner import run_trials
 
-    run_options = RunOptions(
-        out=options.out,
-        data_dir=options.data_dir,
-        address=options.address,
-        cpus_per_trial=options.cpus_per_trial,
-        gpus_per_trial=options.gpus_per_trial,
-        max_concurrent=options.max_concurrent,
-        max_failures=options.max_failures,
-        dashboard=options.dashboard,
-        modules=tuple(options.modules),
-    )
     with suppress(KeyboardInterrupt), StudyProgress(missing, Console()) as progress:
-        run_trials(study.name, missing, run_options, progress)
+        run_trials(study.name, missing, run_options(options), progress)
     return progress.outcomes
 
 

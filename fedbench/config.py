@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
@@ -251,7 +252,7 @@ class TrialConfig(Section):
         form["versions"] = {"simulation": SIMULATION_VERSION, **{k: v for k, v in outside.items() if v is not None}}
         return form
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Sha256 of the canonical form: equal for the same experiment, however it was written."""
         plain = json.loads(json.dumps(self.canonical()), parse_float=lambda text: float(text) + 0.0)  # -0.0 is 0.0

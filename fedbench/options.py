@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 from fedbench.errors import UserError
 from fedbench.settings import parse_assignments
-from fedbench.studyfile import SCALES, ScaledStudy, expand
+from fedbench.specs import SCALES
+from fedbench.studyfile import ScaledStudy, built_in, expand
 
 if TYPE_CHECKING:
     from fedbench.tune.runner import RunOptions
+
+EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
+SMOKE = "smoke"
 
 
 def add_study_options(options: argparse.ArgumentParser) -> None:
@@ -49,8 +53,8 @@ def add_run_options(options: argparse.ArgumentParser) -> None:
     add("--dashboard", action=argparse.BooleanOptionalAction, default=False, help="start Ray's dashboard")
 
 
-def chosen_study(options: argparse.Namespace) -> ScaledStudy:
-    """The study that the options name, expanded."""
+def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
+    """The study that the options name, expanded; all of the built-in ones under the name `all`."""
     only: dict[str, list[str]] = {}
     for text in options.only:
         key, equals, values = text.partition("=")
@@ -61,7 +65,11 @@ def chosen_study(options: argparse.Namespace) -> ScaledStudy:
         seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else None
     except ValueError:
         raise UserError(f"--seeds {options.seeds}: expected whole numbers, such as 8,9,10") from None
-    return expand(options.study, options.scale, changes=parse_assignments(options.set), only=only, seeds=seeds)
+    if options.study == EVERYTHING and only:
+        raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
+    names = [name for name in built_in() if name != SMOKE] if options.study == EVERYTHING else [options.study]
+    changes = parse_assignments(options.set)
+    return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
 
 
 def check_resources(options: argparse.Namespace) -> None:

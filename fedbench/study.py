@@ -5,8 +5,10 @@ import json
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -16,21 +18,25 @@ from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
 from fedbench.config import TrialConfig
 from fedbench.data.federation import check_data
 from fedbench.errors import UserError
-from fedbench.options import add_run_options, add_study_options, check_resources, chosen_study, run_options
+from fedbench.metrics import METRICS
+from fedbench.options import add_run_options, add_study_options, check_resources, chosen_studies, run_options
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
 from fedbench.results.estimate import estimate
 from fedbench.results.report import Report, make_report, mixed, note, stored_trials
 from fedbench.results.store import Store
-from fedbench.results.tables import shown
+from fedbench.results.tables import PROXY_COLUMN, row_keys, shown
+from fedbench.specs import TableSpec
 from fedbench.studyfile import ScaledStudy, built_in, expand
+
+VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of this command."""
     options = Parser(prog="python -m fedbench.study", description="Run a study and show its tables.")
     add = options.add_argument
-    add("study", nargs="?", metavar="NAME|FILE", help="a built-in study, or a YAML file of your own")
+    add("study", nargs="?", metavar="NAME|FILE", help="a built-in study, all of them (all), or a YAML file")
     add("--list", action="store_true", help="list the built-in studies")
     add("--json", action="store_true", help="with --list: as JSON")
     add_study_options(options)
@@ -48,16 +54,16 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         return list_studies(Store(options.out), options.json)
     if not options.study:
-        raise UserError(f"name a study: {', '.join(built_in())}, or a YAML file")
+        raise UserError(f"name a study: {', '.join(built_in())}, all, or a YAML file")
     check_resources(options)
-    study, store = chosen_study(options), Store(options.out)
+    studies, store = chosen_studies(options), Store(options.out)
     if not options.dry_run:
         store.prepare()
-    stored = {} if options.fresh else stored_trials(study, store)
-    finished = {hash_ for hash_, trial in stored.items() if trial.status != "failed"}
-    missing = {hash_: config for hash_, config in study.trials.items() if hash_ not in finished}
+    trials = {hash_: config for study in studies for hash_, config in study.trials.items()}
+    finished = set() if options.fresh else store.finished(trials)
+    missing = {hash_: config for hash_, config in trials.items() if hash_ not in finished}
     warn(store)
-    print(f"{study.study.title}{note(study)}: {len(study.trials)} trials, {len(finished)} of them done", flush=True)
+    announce(studies, len(trials), len(finished))
     if options.dry_run:
         return show_estimate(list(missing.values()), store, options)
     outcomes: dict[str, str] = {}
@@ -65,24 +71,33 @@ def main(arguments: Sequence[str]) -> int:
         check_data(missing.values(), options.data_dir)
         if options.fresh:
             store.forget(missing)
-        outcomes = run_missing(study, missing, options)
-    report = make_report(study, store)
-    show(study, report)
-    left = [hash_ for hash_ in study.trials if hash_ not in report.trials]
+        outcomes = run_missing(options.study, missing, options)
+    reports = {study.name: make_report(study, store) for study in studies}
+    for study in studies:
+        show(study, reports[study.name])
+    left = [hash_ for study in studies for hash_ in study.trials if hash_ not in reports[study.name].trials]
     if left:
         command = shlex.join(["python", "-m", "fedbench.study", *(a for a in arguments if a != "--fresh")])
-        print(f"{len(left)} trials are left; go on with: {command}", file=sys.stderr)
+        print(f"{len(set(left))} trials are left; go on with: {command}", file=sys.stderr)
         return FAILED if any(hash_ in outcomes for hash_ in left) else INTERRUPTED
-    return verdict(report, options.strict)
+    return verdict(list(reports.values()), options.strict)
 
 
-def run_missing(study: ScaledStudy, missing: dict[str, TrialConfig], options: argparse.Namespace) -> dict[str, str]:
+def announce(studies: Sequence[ScaledStudy], trials: int, finished: int) -> None:
+    """Say what is about to be run, and how much of it several studies share."""
+    title = f"{studies[0].study.title}{note(studies[0])}" if len(studies) == 1 else f"{len(studies)} studies"
+    print(f"{title}: {trials} trials, {finished} of them done", flush=True)
+    if shared := sum(len(study.trials) for study in studies) - trials:
+        print(f"{shared} more trials are shared: they belong to several studies and are run once", flush=True)
+
+
+def run_missing(name: str, missing: dict[str, TrialConfig], options: argparse.Namespace) -> dict[str, str]:
     """Run trials on Ray, which is only imported here; returns how each one that ended did."""
     from fedbench.tune.progress import StudyProgress
     from fedbench.tune.runner import run_trials
 
     with suppress(KeyboardInterrupt), StudyProgress(missing, Console()) as progress:
-        run_trials(study.name, missing, run_options(options), progress)
+        run_trials(Path(name).stem, missing, run_options(options), progress)
     return progress.outcomes
 
 
@@ -115,13 +130,20 @@ def show(study: ScaledStudy, report: Report) -> None:
     console = Console()
     for name, spec in study.study.tables.items():
         frame = shown(study, report.cells, name, ("[bold]", "[/bold]"), "\n±")  # narrow enough for most terminals
-        table = Table(show_lines=True, title=f"{study.study.title}{note(study)}: {spec.value}", title_justify="left")
+        table = Table(show_lines=True, title=f"{study.study.title}{note(study)}: {heading(spec)}", title_justify="left")
         for column in frame.columns:
-            justify: Literal["left", "right"] = "left" if column in spec.rows else "right"
-            table.add_column(column.rpartition(".")[2] if column in spec.rows else column, justify=justify)
+            label = column in (*row_keys(spec), PROXY_COLUMN)
+            justify: Literal["left", "right"] = "left" if label else "right"
+            table.add_column(column.rpartition(".")[2] if label else column, justify=justify)
         for row in frame.itertuples(index=False):
             table.add_row(*(text.replace(" [", "\n[").replace(" (", "\n(") for text in row))
         console.print(table)
+    if report.findings:
+        counts = Counter[str](found.verdict for found in report.findings)
+        summary = ", ".join(
+            f"{counts[verdict]} {VERDICT_WORDS[verdict]}" for verdict in VERDICT_WORDS if counts[verdict]
+        )
+        print(f"the paper's claims at this scale: {summary} (python -m fedbench.report {study.name} --check)")
     for trial in report.trials.values():
         if trial.status != "done":
             print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}")
@@ -131,10 +153,17 @@ def show(study: ScaledStudy, report: Report) -> None:
         print(path)
 
 
-def verdict(report: Report, strict: bool) -> int:
+def heading(table: TableSpec) -> str:
+    """What stands in a table's cells."""
+    shown_as = {"value": "", "difference": ", difference to the baseline", "relative": ", gain over the baseline in %"}
+    return ", ".join(METRICS[name].label for name in table.metrics) + shown_as[table.show]
+
+
+def verdict(reports: Sequence[Report], strict: bool) -> int:
     """0; 1 if nothing succeeded, or with --strict if anything did not."""
-    wrong = [trial for trial in report.trials.values() if trial.status != "done"]
-    return FAILED if len(wrong) == len(report.trials) or (strict and wrong) else DONE
+    trials = {hash_: trial for report in reports for hash_, trial in report.trials.items()}
+    wrong = [trial for trial in trials.values() if trial.status != "done"]
+    return FAILED if len(wrong) == len(trials) or (strict and wrong) else DONE
 
 
 def list_studies(store: Store, as_json: bool) -> int:

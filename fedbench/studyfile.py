@@ -2,78 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
 from fedbench.explain import explain
 from fedbench.settings import Settings, load_raw_yaml, merge, nest
+from fedbench.specs import Axis, Label, ScaleName, ScaleSpec, Study, Where
 
-Label = str | int | float | bool | None
-Axis = list[Any] | dict[str, dict[str, Any]]
-Metric = Literal["test_accuracy", "test_loss", "gamma", "r", "norm_opt", "norm_reg"]
-SCALES = ("quick", "paper", "tiny")
-TINY = {"rounds": 2, "data.train_size": 200, "clients.count": 5}
-
-
-class Part(BaseModel):
-    """A part of a study file: unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TableSpec(Part):
-    """One table: which axes are its rows and columns, what stands in its cells, along what the best is marked."""
-
-    rows: list[str]
-    columns: list[str]
-    value: Metric = "test_accuracy"
-    best: Literal["row", "column"] | None = None
-
-
-class PlotSpec(Part):
-    """One figure: curves of a metric over rounds, a colour for each value of an axis, a panel for each of others."""
-
-    kind: Literal["curves"] = "curves"
-    y: Literal["test_accuracy", "test_loss", "train_loss", "gamma", "r", "norm_w", "coherence_mean"] = "test_accuracy"
-    colour: str
-    panels: list[str] = []
-
-
-class ScaleSpec(Part):
-    """What a scale changes: base settings are merged, a named axis replaces the study's, seeds replace its seeds."""
-
-    base: dict[str, Any] = {}
-    grid: dict[str, Axis] = {}
-    seeds: list[int] | None = None
-
-
-class Reference(Part):
-    """The paper's numbers in percent, a list of rows for each table: row labels, then a value for each column."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-    tolerance: Annotated[float, Field(gt=0)]
-
-
-class Study(Part):
-    """A study file."""
-
-    title: str
-    shows: str
-    paper: list[str] = []
-    base: dict[str, Any] = {}
-    grid: dict[str, Axis]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    baseline: dict[str, Any] = {}
-    tables: Annotated[dict[str, TableSpec], Field(min_length=1)]
-    plots: dict[str, PlotSpec] = {}
-    scales: dict[Literal["quick", "paper"], ScaleSpec]
-    reference: Reference | None = None
+TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
 
 
 @dataclass(frozen=True)
@@ -95,10 +38,29 @@ class ScaledStudy:
     cells: Sequence[Cell]
     changed: Settings
 
-    @property
+    @cached_property
     def trials(self) -> dict[str, TrialConfig]:
         """All different trials by their hash."""
         return {trial.hash: trial for cell in self.cells for trial in cell.trials.values()}
+
+    def labels(self, axis: str, where: Where) -> list[Label]:
+        """The labels of an axis that a condition leaves: those that it names, or all if it names none that is here."""
+        named = [label for label in self.axes[axis] if label in where.get(axis, [])]
+        return named or list(self.axes[axis])
+
+    def select(self, where: Where) -> list[Cell]:
+        """The cells that a condition leaves, in the order of the axes."""
+        left = {axis: self.labels(axis, where) for axis in self.axes}
+        return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
+
+    def guessed(self, labels: Mapping[str, Label]) -> list[str]:
+        """The settings behind a cell that are a weak guess (mark W), by name."""
+        found = []
+        for key, mark in self.study.marks.items():
+            own = mark.get(text_label(labels[key])) if isinstance(mark, Mapping) and key in labels else mark
+            if own == "W":
+                found.append(key)
+        return found
 
 
 def study_folders() -> list[Path]:
@@ -120,36 +82,98 @@ def load_study(name: str) -> tuple[str, Study]:
         if name not in known:
             raise UserError(f"{unknown('study', name, known)}; or name a .yaml file")
         path = known[name]
+    raw = load_raw_yaml(path)
     try:
-        return path.stem, Study(**load_raw_yaml(path))
+        return path.stem, Study(**raw)
     except ValidationError as error:
         raise ConfigError(f"{path}: {explain(error, Study)}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def expand(
     name: str, scale: str, *, changes: Settings, only: Mapping[str, Sequence[str]], seeds: Sequence[int] | None
 ) -> ScaledStudy:
-    """A study at a scale, with base settings changed, cells picked and seeds replaced."""
+    """A study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
     stem, study = load_study(name)
-    spec = study.scales.get("quick" if scale == "tiny" else scale)  # type: ignore[call-overload]
+    spec = _scale(stem, study, scale)
+    base = merge(merge(nest(study.base, stem), nest(spec.base, stem)), changes)
+    axes = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
+    axes = _pick(axes, only, stem)
+    points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
+    chosen = seeds or spec.seeds or study.seeds
+    cells = [_cell(stem, base, point, chosen) for point in points if not _skipped(point, study.skip)]
+    _check_axes(stem, study, axes)
+    if not cells:
+        raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
+    labels = {key: [label for label, _ in points] for key, points in axes.items()}
+    scaled = ScaledStudy(stem, scale, study, labels, cells, changes)
+    _check_leftovers(scaled)
+    return scaled
+
+
+def _check_leftovers(study: ScaledStudy) -> None:
+    """Where a table or plot shows one cell, every axis that has several values there must be one that it names."""
+    parts = [
+        (f"tables.{name}", "rows or columns", table.axes, table.where) for name, table in study.study.tables.items()
+    ]
+    for name, plot in study.study.plots.items():
+        if plot.one_cell:
+            parts.append((f"plots.{name}", "panels, or its colour,", plot.axes, plot.where))
+    for at, allowed, named, where in parts:
+        if left := [a for a in study.axes if len(study.labels(a, where)) > 1 and a not in named]:
+            raise ConfigError(
+                f"{study.name}: {at}: {left[0]} has several values, so it must be among {allowed} or in where"
+            )
+
+
+def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
+    """What a scale changes; tiny is quick, made tiny, with the study's own changes to that."""
+    name = cast(ScaleName, "quick" if scale == "tiny" else scale)
+    spec = study.scales.get(name)
     if spec is None:
         raise UserError(f"study '{stem}' has no scale '{scale}'; it has {', '.join(study.scales)}")
-    base = merge(nest(study.base, stem), nest(spec.base, stem))
-    axes = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
-    if scale == "tiny":
-        base = merge(base, nest({k: v for k, v in TINY.items() if k not in axes}))
-    base = merge(base, changes)
-    chosen = list(seeds or ([study.seeds[0]] if scale == "tiny" else spec.seeds or study.seeds))
-    axes = _pick(axes, only, stem)
-    cells = [_cell(stem, base, dict(zip(axes, point, strict=True)), chosen) for point in product(*axes.values())]
-    labels = {key: [label for label, _ in points] for key, points in axes.items()}
-    for table in study.tables.values():
-        if left := [axis for axis in axes if len(axes[axis]) > 1 and axis not in (*table.rows, *table.columns)]:
-            raise ConfigError(f"{stem}: tables: {left[0]} has several values, so it must be among rows or columns")
-    for axis in [a for t in study.tables.values() for a in (*t.rows, *t.columns)] + list(study.baseline):
-        if axis not in axes:
-            raise ConfigError(f"{stem}: {unknown('axis', axis, axes)}")
-    return ScaledStudy(stem, scale, study, labels, cells, changes)
+    if scale != "tiny":
+        return spec
+    own = study.scales.get("tiny", ScaleSpec())
+    axes = {**study.grid, **spec.grid, **own.grid}
+    small = {key: value for key, value in TINY.items() if key not in axes}
+    return ScaleSpec(
+        base=merge(merge(nest(spec.base, stem), nest(small)), nest(own.base, stem)),
+        grid={**spec.grid, **own.grid},
+        seeds=own.seeds or study.seeds[:1],
+    )
+
+
+def _check_axes(stem: str, study: Study, axes: Mapping[str, object]) -> None:
+    """Every axis and label that a table, plot, claim, mark or the baseline names must be there, at some scale."""
+    known = {axis: _known_labels(study, axis) for axis in axes}
+    conditions: list[tuple[str, Where]] = [(f"skip.{i}", where) for i, where in enumerate(study.skip, start=1)]
+    conditions.append(("baseline", {axis: [label] for axis, label in study.baseline.items()}))
+    for name, table in study.tables.items():
+        conditions.append((f"tables.{name}", {**{axis: [] for axis in table.axes}, **table.where}))
+    for name, plot in study.plots.items():
+        conditions.append((f"plots.{name}", {**{axis: [] for axis in plot.axes}, **plot.where}))
+    for place, claim in enumerate(study.claims, start=1):
+        conditions += [(f"claims.{place}", claim.names), (f"claims.{place}", claim.where)]
+    for at, where in conditions:
+        for axis, labels in where.items():
+            if axis not in axes:
+                raise ConfigError(f"{stem}: {at}: {unknown('axis', axis, axes)}")
+            for label in labels:
+                if label not in known[axis]:
+                    options = map(text_label, known[axis])
+                    raise ConfigError(f"{stem}: {at}: {unknown(f'value of {axis}', text_label(label), options)}")
+
+
+def _known_labels(study: Study, axis: str) -> list[Label]:
+    """The labels of an axis at all scales."""
+    grids = [study.grid, *(scale.grid for scale in study.scales.values())]
+    return [label for grid in grids for label in grid.get(axis, [])]
+
+
+def _skipped(point: "Mapping[str, Point]", skip: Sequence[Where]) -> bool:
+    return any(all(axis in point and point[axis][0] in where[axis] for axis in where) for where in skip)
 
 
 Point = tuple[Label, Settings]

@@ -1,6 +1,7 @@
 """Training the aggregated model on the server: shared by FedDF, FedBE and Server-FT."""
 
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +19,17 @@ BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 class FinetuneSettings(MethodSettings):
-    """Server epochs over the proxy set, Adam's learning rate, batch size."""
+    """Server epochs over the proxy set (steps: at most so many in all), Adam's learning rate, batch size."""
 
     epochs: Whole
+    steps: Whole | None = None
     lr: Positive = 1e-3
     batch_size: Count = 128
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is anything to do on the server."""
+        return self.epochs > 0 and self.steps != 0
 
 
 def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: BatchLoss) -> Update:
@@ -30,7 +37,7 @@ def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: B
 
     The running statistics that the passes leave behind are the new ones; with no epochs this is FedAvg.
     """
-    if not settings.epochs:
+    if not settings.trains:
         return size_weighted(cohort)
     model, proxy = server.model, server.proxy
     model.load(cohort.combine(cohort.p), cohort.buffers)
@@ -38,11 +45,11 @@ def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: B
     flat = torch.nn.Parameter(model.w)  # shares the model's memory
     flat.grad = model.grad
     adam, rng = torch.optim.Adam([flat], lr=settings.lr, betas=BETAS), server.rng("finetune")
-    for _ in range(settings.epochs):
-        for index in proxy.batches(rng, settings.batch_size):
-            model.grad.zero_()
-            loss(model(proxy.x[index]), index).backward()
-            adam.step()
+    batches = chain.from_iterable(proxy.batches(rng, settings.batch_size) for _ in range(settings.epochs))
+    for index in islice(batches, settings.steps):
+        model.grad.zero_()
+        loss(model(proxy.x[index]), index).backward()
+        adam.step()
     return Update(w=model.w.clone(), lambda_=cohort.p, buffers=model.buffers.clone())
 
 
@@ -51,7 +58,7 @@ def distil(cohort: Cohort, server: Server, settings: FinetuneSettings, teachers:
 
     Neither the proxy set nor the teachers change while the student learns: their logits are computed once.
     """
-    if not settings.epochs:
+    if not settings.trains:
         return size_weighted(cohort)
     target = torch.stack([teacher_logits(server, *teacher) for teacher in teachers]).mean(0).softmax(1)
 

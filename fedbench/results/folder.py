@@ -38,6 +38,7 @@ ROUND_COLUMNS = (
     "seconds_eval",
 )
 VALIDATION_COLUMNS = ("validation_accuracy", "validation_loss")
+NEAR_ZERO = 0.01  # the paper counts parameters "close to zero" without saying how close
 CLIENT_COLUMNS = ("round", "client", "lambda", "samples")
 
 
@@ -156,6 +157,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         **correlations(simulation.state.history, split.sizes, split.class_counts),
         "seed": simulation.config.seed,
         "parameters": len(simulation.state.w),
+        "near_zero_share": float((simulation.state.w.abs() < NEAR_ZERO).double().mean()),
         "bytes_up": up * content["rounds"],
         "bytes_down": down * content["rounds"],
         **peak_memory(simulation.device),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.files import write_bytes
+from fedbench.results.claims import Finding, check_claims
 from fedbench.results.store import Store, StoredTrial
 from fedbench.results.tables import cells_frame, layout, shown
 from fedbench.studyfile import ScaledStudy
@@ -18,6 +19,7 @@ class Report:
     cells: pd.DataFrame
     files: list[Path]
     trials: dict[str, StoredTrial]
+    findings: list[Finding]
 
 
 def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
@@ -26,9 +28,9 @@ def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
 
 
 def make_report(study: ScaledStudy, store: Store) -> Report:
-    """Write OUT/studies/NAME/SCALE: cells.csv, rounds.csv.gz, every table as CSV, Markdown and LaTeX, every plot."""
+    """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot."""
     trials = stored_trials(study, store)
-    folder = store.out / "studies" / study.name / study.scale
+    folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
     cells = cells_frame(study, trials)
     files = [_write(folder / "cells.csv", cells.to_csv(index=False))]
@@ -40,6 +42,9 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
         files.append(_write(folder / f"{stem}.md", "\n".join(lines) + "\n"))
         latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ").to_latex(index=False)
         files.append(_write(folder / f"{stem}.tex", latex.replace("_", r"\_")))
+    findings = check_claims(study, trials)
+    if findings:
+        files.append(_write(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
     rounds = folder / "rounds.csv.gz"
     rounds_frame(study, trials).to_csv(rounds, index=False, compression={"method": "gzip", "mtime": 0})
     files.append(rounds)
@@ -47,7 +52,30 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
 
     for name, spec in study.study.plots.items():
         files += draw(study, trials, spec, folder / name)
-    return Report(cells, files, trials)
+    return Report(cells, files, trials, findings)
+
+
+def folder_of(study: ScaledStudy, store: Store) -> Path:
+    """Where a study's tables and plots go."""
+    return store.out / "studies" / study.name / study.scale
+
+
+def claims_frame(findings: list[Finding]) -> pd.DataFrame:
+    """The findings, a row each."""
+    return pd.DataFrame(
+        {
+            "claim": found.says,
+            "at": found.at,
+            "evidence": found.evidence,
+            "mean": found.spread.mean,
+            "low95": found.spread.low,
+            "high95": found.spread.high,
+            "n": found.spread.n,
+            "verdict": found.verdict,
+            "guessed": ", ".join(found.guessed),
+        }
+        for found in findings
+    )
 
 
 def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
@@ -57,7 +85,7 @@ def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataF
         for seed, config in cell.trials.items():
             trial = trials.get(config.hash)
             if trial and trial.status != "failed":
-                frame = trial.rounds()
+                frame = trial.table("rounds")
                 labels = {**cell.labels, "seed": seed, "hash": config.hash}
                 for place, (key, value) in enumerate(labels.items()):
                     frame.insert(place, key, value)
@@ -78,7 +106,8 @@ def mixed(trials: dict[str, StoredTrial]) -> list[str]:
 
 def note(study: ScaledStudy) -> str:
     """What a reader must know beside the title: the scale, and changed base settings."""
-    changed = f"; changed: {study.changed}" if study.changed else ""
+    star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
+    changed = f"; changed: {study.changed}{star}" if study.changed else ""
     return f" (scale {study.scale}{changed})"
 
 

@@ -30,9 +30,10 @@ class StoredTrial:
     summary: dict[str, Any]
     path: Path
 
-    def rounds(self) -> pd.DataFrame:
-        """All rounds, as rounds.csv has them."""
-        return pd.read_csv(self.path / "rounds.csv")
+    def table(self, name: str) -> pd.DataFrame:
+        """One of the run's CSV files (see `results.folder`), without its suffix; empty if there is none."""
+        path = self.path / f"{name}.csv"
+        return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def environment(self) -> str:
         """Where it ran, in one line: what may make its bytes differ from another's."""
@@ -87,6 +88,10 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self._move_aside(folder, error)
             return None
+
+    def finished(self, hashes: Iterable[str]) -> set[str]:
+        """Those of the trials that need not be run again: done or diverged."""
+        return {hash_ for hash_ in hashes if (trial := self.get(hash_)) and trial.status != "failed"}
 
     def all(self) -> Iterator[StoredTrial]:
         """Every sound entry."""

@@ -1,161 +1,245 @@
 """From stored trials to tables: tidy cells, the paper's layout, CSV, Markdown and LaTeX."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import pandas as pd
 
+from fedbench.config import TrialConfig
+from fedbench.errors import ConfigError
+from fedbench.metrics import METRICS
 from fedbench.results.statistics import paired, spread
 from fedbench.results.store import StoredTrial
-from fedbench.studyfile import Cell, Label, ScaledStudy, TableSpec, text_label
+from fedbench.specs import Label, Show, TableSpec
+from fedbench.studyfile import Cell, ScaledStudy, text_label
 
 Trials = Mapping[str, StoredTrial]
+Key = tuple[Label, ...]
 
-# metric -> (key of the summary, factor to what tables show)
-METRICS: Mapping[str, tuple[str, float]] = {
-    "test_accuracy": ("final_accuracy", 100.0),
-    "test_loss": ("final_loss", 1.0),
-    "gamma": ("middle_gamma", 1.0),
-    "r": ("middle_r", 1.0),
-    "norm_opt": ("middle_norm_opt", 1.0),
-    "norm_reg": ("middle_norm_reg", 1.0),
-}
-DIGITS = {"test_accuracy": 2, "r": 2, "norm_opt": 2, "norm_reg": 2}
 TIME_COLUMNS = ("seconds", "peak_memory_mb")
+PROXY_COLUMN = "proxy data"
+PROXY_WORDS = {"none": "-", "unlabelled": "images", "labelled": "labels"}
 
 
-def values_by_seed(cell: Cell, trials: Trials, metric: str) -> dict[int, float]:
-    """What every finished seed of a cell has for a metric."""
-    key, factor = METRICS[metric]
-    found = {seed: _finished(config.hash, trials) for seed, config in cell.trials.items()}
-    values = {seed: trial.summary.get(key) for seed, trial in found.items() if trial}
-    return {seed: factor * value for seed, value in values.items() if value is not None}
+@dataclass(frozen=True)
+class Place:
+    """One place of a table: its row labels, its column labels, its metric, and the cells (mostly one) behind it."""
+
+    row: Key
+    column: Key
+    metric: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def key(self) -> Key:
+        """Where the paper's number for it is found: row labels, then column labels."""
+        return (*self.row, *self.column)
 
 
-def _finished(hash_: str, trials: Trials) -> StoredTrial | None:
+def places(study: ScaledStudy, table: TableSpec) -> Iterator[Place]:
+    """All places of a table, row by row; those without a cell are left out."""
+    cells = {tuple(cell.labels[axis] for axis in table.axes): cell for cell in study.select(table.where)}
+    columns = list(product(*(study.labels(axis, table.where) for axis in table.columns)))
+    for row, metric in product(product(*(study.labels(a, table.where) for a in table.rows)), table.metrics):
+        name = (*row, metric) if len(table.metrics) > 1 else row
+        here = {column: cells[(*row, *column)] for column in columns if (*row, *column) in cells}
+        for column, cell in here.items():
+            yield Place(name, column, metric, (cell,))
+        if table.pool and here:
+            yield Place(name, (table.pool,), metric, tuple(here.values()))
+
+
+def row_keys(table: TableSpec) -> list[str]:
+    """The names of a table's row labels."""
+    return [*table.rows, "value"] if len(table.metrics) > 1 else list(table.rows)
+
+
+def values_by_seed(
+    study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str, show: Show = "value"
+) -> dict[int, float]:
+    """What every finished seed of a place has for a metric: itself, or against the baseline of the same seed."""
+    values = _values(cells, trials, metric)
+    if show == "value":
+        return values
+    base = baseline_values(study, cells, trials, metric)
+    scale = {seed: 100 / base[seed] if show == "relative" else 1.0 for seed in base if show != "relative" or base[seed]}
+    return {seed: scale[seed] * (values[seed] - base[seed]) for seed in values if seed in scale}
+
+
+def _values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for seed in cells[0].trials:
+        done = [trial for cell in cells if (trial := finished(trials, cell.trials[seed].hash))]
+        if len(done) < len(cells):
+            continue
+        pool = METRICS[metric].pool
+        value = METRICS[metric].read(done[0]) if len(done) == 1 else pool(done) if pool else None
+        if value is not None:
+            found[seed] = value
+    return found
+
+
+def baseline_values(study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
+    """What the baseline of a place has for a metric, by seed; nothing if the study has none there."""
+    by_labels = {tuple(cell.labels.values()): cell for cell in study.cells}
+    wanted = [tuple({**cell.labels, **study.study.baseline}[axis] for axis in cell.labels) for cell in cells]
+    base = [by_labels[labels] for labels in wanted if labels in by_labels]
+    return _values(base, trials, metric) if study.study.baseline and len(base) == len(cells) else {}
+
+
+def finished(trials: Trials, hash_: str) -> StoredTrial | None:
+    """A trial that is there and done."""
     trial = trials.get(hash_)
     return trial if trial and trial.status == "done" else None
 
 
 def cells_frame(study: ScaledStudy, trials: Trials) -> pd.DataFrame:
-    """One row a cell and table: axes, mean, spread, paired difference, the paper's number, failures, cost."""
+    """One row a place of a table: axes, mean, spread, paired difference, the paper's number, failures, cost."""
     rows = []
     for name, table in study.study.tables.items():
         paper = reference_values(study, name, table)
-        baselines = {tuple(cell.labels.values()): cell for cell in study.cells}
-        for cell in study.cells:
-            rows.append({"table": name, **cell.labels, **_cell_row(study, cell, baselines, trials, table, paper)})
+        for place in places(study, table):
+            labels = {**place.cells[0].labels, **({table.columns[-1]: table.pool} if len(place.cells) > 1 else {})}
+            number = paper.get(place.key)
+            rows.append({"table": name, **labels, **_place_row(study, place, trials, table, number)})
     return pd.DataFrame(rows)
 
 
-def _cell_row(
-    study: ScaledStudy,
-    cell: Cell,
-    cells: Mapping[tuple[Label, ...], Cell],
-    trials: Trials,
-    table: TableSpec,
-    paper: Mapping[tuple[Label, ...], float],
+def _place_row(
+    study: ScaledStudy, place: Place, trials: Trials, table: TableSpec, paper: float | None
 ) -> dict[str, Any]:
-    values = values_by_seed(cell, trials, table.value)
+    values = values_by_seed(study, place.cells, trials, place.metric, table.show)
     whole = spread(list(values.values()))
-    there = [trial for config in cell.trials.values() if (trial := trials.get(config.hash))]
+    there = [trial for cell in place.cells for config in cell.trials.values() if (trial := trials.get(config.hash))]
     done = [trial for trial in there if trial.status == "done"]
     diverged = sum(trial.status == "diverged" for trial in there)
     row: dict[str, Any] = {
-        "value": table.value,
+        "value": place.metric,
         "mean": whole.mean,
         "std": whole.std,
         "n": whole.n,
-        "seeds": len(cell.trials),
+        "seeds": len(place.cells[0].trials),
         "low95": whole.low,
         "high95": whole.high,
     }
     for variant in ("final", "best", "last"):
         row[f"accuracy_{variant}"] = spread([100 * t.summary[f"{variant}_accuracy"] for t in done]).mean
     if study.study.baseline:
-        other = cells.get(tuple((cell.labels | study.study.baseline)[axis] for axis in cell.labels))  # type: ignore[operator]
-        change = paired(values, values_by_seed(other, trials, table.value)) if other else spread([])
+        base = baseline_values(study, place.cells, trials, place.metric)
+        change = paired(_values(place.cells, trials, place.metric), base)
         row |= {"difference": change.mean, "difference_low95": change.low, "difference_high95": change.high}
-    number = paper.get(tuple(cell.labels[axis] for axis in (*table.rows, *table.columns)))
-    row["paper"] = number
-    row["paper_difference"] = whole.mean - number if whole.mean is not None and number is not None else None
+    row["paper"] = paper
+    row["paper_difference"] = whole.mean - paper if whole.mean is not None and paper is not None else None
     row |= {"failed": sum(trial.status == "failed" for trial in there), "diverged": diverged}
-    if table.value == "test_accuracy":
-        chance = 100 / next(iter(cell.trials.values())).dataset.num_classes
+    if place.metric == "test_accuracy" and table.show == "value":
+        chance = 100 / next(iter(place.cells[0].trials.values())).dataset.num_classes
         row["mean_diverged_as_chance"] = spread([*values.values(), *[chance] * diverged]).mean
     row["seconds"] = sum(t.summary[f"seconds_{part}"] for t in done for part in ("train", "server", "eval"))
     row["peak_memory_mb"] = max((t.summary["peak_memory_bytes"] / 2**20 for t in done), default=None)
     return row
 
 
-def reference_values(study: ScaledStudy, name: str, table: TableSpec) -> dict[tuple[Label, ...], float]:
+def reference_values(study: ScaledStudy, name: str, table: TableSpec) -> dict[Key, float]:
     """The paper's numbers by (row labels..., column labels...); none at a scale that is not the paper's."""
     reference = study.study.reference
-    rows = (reference.model_extra or {}).get(name) if reference and study.scale == "paper" else None
-    depth, found = len(table.rows), {}
-    columns = list(product(*(_all_labels(study, axis) for axis in table.columns)))
-    for row in rows or []:
+    if reference is None or study.scale != "paper":
+        return {}
+    depth = len(row_keys(table))
+    columns: list[Key] = list(product(*(_paper_labels(study, table, axis) for axis in table.columns)))
+    columns += [(table.pool,)] if table.pool else []
+    found = {}
+    for row in reference.tables.get(name, []):
+        if len(row) != depth + len(columns):
+            raise ConfigError(
+                f"{study.name}: reference.{name}: {row} has {len(row)} entries; must be {depth} row labels "
+                f"and {len(columns)} values"
+            )
         for column, number in zip(columns, row[depth:], strict=True):
-            found[(*row[:depth], *column)] = float(number)
+            if number is not None:
+                found[(*row[:depth], *column)] = float(number)
     return found
 
 
-def _all_labels(study: ScaledStudy, axis: str) -> list[Label]:
+def _paper_labels(study: ScaledStudy, table: TableSpec, axis: str) -> list[Label]:
     """An axis in full, as the file has it: the paper's columns do not change with --only."""
-    return list(study.study.grid[axis])
+    every = list({**study.study.grid, **study.study.scales["paper"].grid}[axis])
+    return [label for label in every if label in table.where.get(axis, every)] or every
 
 
 def layout(study: ScaledStudy, cells: pd.DataFrame, name: str) -> pd.DataFrame:
     """A table in the paper's layout: row labels, then the mean of every column; empty where nothing was run."""
-    table = study.study.tables[name]
-    own = cells[cells["table"] == name]
-    rows = []
-    for labels in product(*(study.axes[axis] for axis in table.rows)):
-        row: dict[str, Any] = dict(zip(table.rows, labels, strict=True))
-        for column in product(*(study.axes[axis] for axis in table.columns)):
-            row[" ".join(map(text_label, column))] = _mean_at(own, table, labels, column)
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _mean_at(
-    cells: pd.DataFrame, table: TableSpec, rows: tuple[Label, ...], columns: tuple[Label, ...]
-) -> float | None:
-    """The mean of the cell in one place of the table."""
-    chosen = cells
-    for axis, label in zip((*table.rows, *table.columns), (*rows, *columns), strict=True):
-        chosen = chosen[chosen[axis] == label]
-    means = chosen["mean"].dropna()
-    return float(means.mean()) if len(means) else None
+    return _grid(study, cells, name, lambda place, cell, best: None if pd.isna(cell["mean"]) else float(cell["mean"]))
 
 
 def shown(study: ScaledStudy, cells: pd.DataFrame, name: str, bold: tuple[str, str], pm: str) -> pd.DataFrame:
     """A table as people read it: mean and spread, the paper's number, n where seeds are missing, the best in bold."""
+
+    def text(place: Place, cell: pd.Series, best: bool) -> str:
+        written = _text(cell, METRICS[place.metric].digits, pm, "*" if study.changed else "")
+        return written.join(bold) if best else written
+
+    frame = _grid(study, cells, name, text)
+    for key in row_keys(study.study.tables[name]):
+        frame[key] = frame[key].map(text_label)
+    return frame.fillna("-")
+
+
+def _grid(study: ScaledStudy, cells: pd.DataFrame, name: str, show: Any) -> pd.DataFrame:
+    """Rows and columns of a table, each place shown by `show(place, its row of the cells, whether it is the best)`."""
     table = study.study.tables[name]
-    axes = [*table.rows, *table.columns]
-    own = {tuple(row[axis] for axis in axes): row for _, row in cells[cells["table"] == name].iterrows()}
-    digits = DIGITS.get(table.value, 4)
-    rows = []
-    for labels in product(*(study.axes[axis] for axis in table.rows)):
-        columns = list(product(*(study.axes[axis] for axis in table.columns)))
-        here = {column: own[(*labels, *column)] for column in columns}
-        best = _best(here) if table.best == "row" else None
-        row: dict[str, str] = {axis: text_label(label) for axis, label in zip(table.rows, labels, strict=True)}
-        for column in columns:
-            text = _text(here[column], digits, pm)
-            row[" ".join(map(text_label, column))] = text.join(bold) if column == best else text
-        rows.append(row)
-    return pd.DataFrame(rows)
+    own = cells[cells["table"] == name]
+    found = list(zip(places(study, table), (row for _, row in own.iterrows()), strict=True))
+    best = _best(found, table)
+    keys, rows = row_keys(table), dict[Key, dict[str, Any]]()
+    for place, cell in found:
+        row = rows.setdefault(place.row, dict(zip(keys, place.row, strict=True)))
+        row[" ".join(map(text_label, place.column))] = show(place, cell, place.key in best)
+    frame = pd.DataFrame(rows.values())
+    if proxy := _proxy_column([place for place, _ in found]):
+        frame.insert(len(keys), PROXY_COLUMN, [proxy[row] for row in rows])
+    return frame
 
 
-def _best(cells: Mapping[tuple[Label, ...], pd.Series]) -> tuple[Label, ...] | None:
-    """The column with the largest mean among cells that have all their seeds."""
-    whole = {column: cell["mean"] for column, cell in cells.items() if cell["n"] == cell["seeds"]}
-    return max(whole, key=lambda column: whole[column]) if len(whole) > 1 else None
+def _proxy_column(found: Sequence[Place]) -> dict[Key, str]:
+    """What each row uses of the proxy set; nothing if it does not differ between rows, or differs within one."""
+    uses: dict[Key, set[str]] = {}
+    for place in found:
+        own = {_proxy_use(config) for cell in place.cells for config in cell.trials.values()}
+        uses.setdefault(place.row, set()).update(own)
+    if any(len(own) > 1 for own in uses.values()) or len({word for own in uses.values() for word in own}) < 2:
+        return {}
+    return {row: PROXY_WORDS[word] for row, own in uses.items() for word in own}
 
 
-def _text(cell: pd.Series, digits: int, pm: str) -> str:
+def _proxy_use(config: TrialConfig) -> str:
+    """What a run uses of the proxy set, its batch-norm statistics included."""
+    if config.method.proxy_as_client:
+        return "labelled"
+    return "unlabelled" if config.method.proxy_use == "none" and config.bn == "proxy" else config.method.proxy_use
+
+
+def _best(found: Sequence[tuple[Place, pd.Series]], table: TableSpec) -> set[Key]:
+    """The best places of each row, of each column, or along an axis; only those that have all their seeds count."""
+    lines: dict[tuple[str, Key], dict[Key, float]] = {}
+    names = [*row_keys(table), *table.columns]
+    for place, cell in found:
+        if not table.best or not METRICS[place.metric].better or cell["n"] < cell["seeds"]:
+            continue
+        line = {"row": place.row, "column": place.column}.get(table.best)
+        if line is None:
+            line = tuple(label for name, label in zip(names, place.key, strict=True) if name != table.best)
+        lines.setdefault((place.metric, line), {})[place.key] = cell["mean"]
+    choose = {"higher": max, "lower": min}
+    return {
+        choose[METRICS[metric].better or "higher"](line, key=lambda key: line[key])
+        for (metric, _), line in lines.items()
+        if len(line) > 1
+    }
+
+
+def _text(cell: pd.Series, digits: int, pm: str, star: str) -> str:
     if cell["n"] == 0:
         reasons = [word for word in ("diverged", "failed") if cell[word]]
         return reasons[0] if reasons else "-"
@@ -165,5 +249,5 @@ def _text(cell: pd.Series, digits: int, pm: str) -> str:
     if cell["n"] < cell["seeds"]:
         text += f" (n={cell['n']:.0f})"
     if pd.notna(cell["paper"]):
-        text += f" [{cell['paper']:.{digits}f}]"
+        text += f" [{cell['paper']:.{digits}f}{star}]"
     return text

@@ -1,0 +1,158 @@
+"""Lines: over rounds, along an axis, of the final model; and how a number is distributed over rounds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from fedbench.metrics import METRICS
+from fedbench.results.plots.base import COLOURS, DASHES, Scene, line, listed, short
+from fedbench.results.store import StoredTrial
+from fedbench.results.tables import values_by_seed
+from fedbench.specs import CurvesSpec, DistributionSpec, ProfileSpec, SweepSpec
+from fedbench.studyfile import text_label
+
+NAMES = {
+    "test_accuracy": "test accuracy (%)",
+    "coherence_mean": "local gradient coherence",
+    "norm_w": "norm of the global model",
+    "norm_opt": "norm of the global gradient",
+    "norm_reg": "norm of the shrinking term",
+    "lambda_balanced": "weight of balanced clients",
+    "hessian_top1": "top Hessian eigenvalue",
+    "hessian_top1_top5": "Hessian eigenvalues, 1 over 5",
+}
+SEVERAL = {
+    "coherence_mean": "all clients",
+    "coherence_mean_balanced": "balanced clients",
+    "coherence_mean_imbalanced": "imbalanced clients",
+}
+LEAST_FOR_A_HISTOGRAM = 10
+UNITS = {"value": "{}", "difference": "difference in {}", "relative": "relative gain in {}, %"}
+PROFILES = {  # table -> its columns x and y, their names
+    "rescaled": ("gamma", "loss", "rescaled by gamma", "test loss"),
+    "landscape": ("step", "loss", "step along the top eigenvector", "training loss"),
+    "histogram": ("centre", "density", "parameter", "density"),
+}
+
+
+def over_rounds(trial: StoredTrial, name: str) -> "pd.Series[float]":
+    """A column of rounds.csv or an indicator, by round; accuracies in percent."""
+    rounds = trial.table("rounds").set_index("round")
+    if name in rounds:
+        return (100 if name.endswith("accuracy") else 1) * rounds[name].dropna()
+    table = trial.table("indicators")
+    chosen = table[table["name"] == name] if len(table) else pd.DataFrame({"round": [], "value": []})
+    return chosen.set_index("round")["value"]
+
+
+def curves(place: Axes, scene: Scene, spec: CurvesSpec) -> None:
+    """One curve for every colour and every y."""
+    names = listed(spec.y)
+    for cell, colour, label in scene.coloured(spec):
+        for number, name in enumerate(names):
+            values = [over_rounds(trial, name) for trial in scene.done(cell)]
+            values = [value for value in values if len(value)]
+            if not values:
+                continue
+            text = ", ".join(part for part in (label, SEVERAL.get(name, name) if len(names) > 1 else "") if part)
+            own = colour if spec.colour or len(names) == 1 else COLOURS[number]
+            line(place, pd.concat(values, axis=1).dropna(), own, DASHES[number % len(DASHES)], text)
+        if spec.critical:
+            _mark_critical(place, scene.done(cell), colour if spec.colour else "0.4")
+    first = names[0]
+    place.set_ylabel(NAMES.get(first, first.replace("_", " ")))
+    place.set_xlabel("round")
+    place.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _mark_critical(place: Axes, done: Sequence[StoredTrial], colour: str) -> None:
+    """A thin line at zero, and one at the mean critical point."""
+    place.axhline(0, color="0.5", linewidth=0.6)
+    found = [trial.summary["critical_round"] for trial in done if trial.summary.get("critical_round")]
+    if found:
+        place.axvline(float(np.mean(found)), color=colour, linewidth=0.8, linestyle=(0, (1, 2)), label="critical point")
+
+
+def sweep_parts(spec: SweepSpec, scene: Scene) -> list[str]:
+    """A column of panels for every metric."""
+    return listed(spec.y)
+
+
+def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
+    """One line for every colour: a metric against the values of an axis, evenly spaced if they are not numbers."""
+    order = scene.study.labels(spec.x, spec.where)
+    numbers = [float(label) for label in order if isinstance(label, (int, float))]
+    numeric = len(numbers) == len(order) and not (spec.log and min(numbers) <= 0)
+    groups: dict[tuple[str, str], dict[float, dict[int, float]]] = {}
+    for cell, colour, label in scene.coloured(spec):
+        x = float(cell.labels[spec.x]) if numeric else float(order.index(cell.labels[spec.x]))  # type: ignore[arg-type]
+        values = values_by_seed(scene.study, [cell], scene.trials, scene.part, spec.show)
+        groups.setdefault((colour, label), {})[x] = values
+    for (colour, label), points in groups.items():
+        frame = pd.DataFrame.from_dict(points, orient="index").sort_index().dropna(how="all")
+        line(place, frame, colour, "-", label, marker="o", markersize=3)
+    if numeric:
+        place.set_xscale("log" if spec.log else "linear")
+        place.set_xticks(numbers, [text_label(label) for label in order])
+        place.minorticks_off()
+    else:
+        place.set_xticks(range(len(order)), [text_label(label) for label in order])
+    place.set_xlabel(short(spec.x))
+    place.set_ylabel(
+        UNITS[spec.show].format(METRICS[scene.part].label.replace(" (%)", "" if spec.show == "relative" else " (%)"))
+    )
+
+
+def distribution(place: Axes, scene: Scene, spec: DistributionSpec) -> None:
+    """A histogram over rounds and seeds, and the normal density of the same mean and standard deviation."""
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for cell, colour, label in scene.coloured(spec):
+        groups.setdefault((colour, label), []).extend(over_rounds(trial, spec.y) for trial in scene.done(cell))
+    for (colour, label), series in groups.items():
+        values = pd.concat(series).dropna().to_numpy(float) if series else np.array([])
+        if len(values) < LEAST_FOR_A_HISTOGRAM or np.ptp(values) == 0:
+            continue
+        low, high = np.quantile(values, [0.01, 0.99])
+        inner = values[(values >= low) & (values <= high)]
+        text = f"{label} " if label else ""
+        place.hist(inner, 24, density=True, color=colour, alpha=0.3, label=f"{text}(median {np.median(values):.3g})")
+        x = np.linspace(low, high, 200)
+        mean, std = inner.mean(), inner.std()
+        place.plot(x, np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi)), color=colour, linewidth=1.2)
+    place.set_xlabel(NAMES.get(spec.y, spec.y))
+    place.set_ylabel("density")
+
+
+def profile(place: Axes, scene: Scene, spec: ProfileSpec) -> None:
+    """One curve for every colour, of a table of the final model."""
+    x, y, x_name, y_name = PROFILES[spec.of]
+    for cell, colour, label in scene.coloured(spec):
+        tables = [trial.table(spec.of) for trial in scene.done(cell)]
+        tables = [table for table in tables if len(table)]
+        if tables and spec.of == "histogram":
+            tables = _densities(tables)
+        if tables:
+            line(place, pd.concat([table.set_index(x)[y] for table in tables], axis=1), colour, "-", label)
+    place.set_xlabel(x_name)
+    place.set_ylabel(y_name)
+
+
+def _densities(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Histograms with bins of their own as densities at common points; the outermost 2 % are cut off."""
+    reach = max(_reach(table) for table in tables)
+    points = np.linspace(-reach, reach, 161)
+    found = []
+    for table in tables:
+        centres = (table["left"] + table["right"]) / 2
+        density = table["count"] / table["count"].sum() / (table["right"] - table["left"])
+        found.append(pd.DataFrame({"centre": points, "density": np.interp(points, centres, density)}))
+    return found
+
+
+def _reach(table: pd.DataFrame) -> float:
+    share = table["count"].cumsum() / table["count"].sum()
+    return float(table.loc[(share > 0.01) & (share < 0.99), ["left", "right"]].abs().to_numpy().max())

@@ -80,9 +80,10 @@ def test_a_smaller_pick_shares_its_trials_with_the_whole(mine: Path) -> None:
 
 WRONG = [
     ("title: Mine", "titel: Mine", "unknown key 'titel'; did you mean 'title'?"),
-    ("best: row", "best: cell", "tables.accuracy.best = 'cell': must be"),
+    ("best: row", "best: cell", "tables.accuracy: best = 'cell': must be one of row, column, data.alpha"),
     ("method.gamma: [1.0, 0.9]", "method.gama: [1.0, 0.9]", "unknown key 'method.gama' of fixed_gamma"),
-    ("rows: [data.alpha]", "rows: [data.alpa]", "data.alpha has several values, so it must be among rows or columns"),
+    ("rows: [data.alpha]", "rows: [data.alpa]", "unknown axis 'data.alpa'; did you mean 'data.alpha'?"),
+    ("rows: [data.alpha]", "rows: []", "data.alpha has several values, so it must be among rows or columns"),
     ("data.alpha: [100, 1]", "data.alpha: []", "grid.data.alpha is empty"),
     ("data.alpha: [100, 1]", "data.alpha: [100, -1]", "at data.alpha=-1"),
     ("quick: {}", "quik: {}", "scales"),

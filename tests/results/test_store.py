@@ -22,7 +22,7 @@ def test_a_finished_trial_is_stored_and_never_run_again(tiny: Make, tmp_path: Pa
     again = execute(tiny(), store, None, lambda _, record: rounds.append(record.round))
     assert again == first
     assert rounds == [1, 2, 3]
-    assert len(first.rounds()) == 3
+    assert len(first.table("rounds")) == 3
     assert [path.name for path in store.trials.iterdir()] == [tiny().hash]
 
 
@@ -85,8 +85,8 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(
     resumed = execute(config, store, None, lambda _, record: seen.append(record.round))
     assert seen == [4, 5]
     whole = execute(config, Store(tmp_path / "other"), None, ignore)
-    columns = [c for c in whole.rounds().columns if not c.startswith("seconds")]
-    assert resumed.rounds()[columns].equals(whole.rounds()[columns])
+    columns = [c for c in whole.table("rounds").columns if not c.startswith("seconds")]
+    assert resumed.table("rounds")[columns].equals(whole.table("rounds")[columns])
     assert not store.checkpoints(config.hash).exists()
 
 

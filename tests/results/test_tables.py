@@ -9,30 +9,9 @@ from fedbench.results.report import make_report
 from fedbench.results.store import Store
 from fedbench.results.tables import shown
 from fedbench.studyfile import ScaledStudy, expand
+from tests.results.helpers import fill
 
 ACCURACY = {1.0: 0.60, 0.99: 0.61, 0.97: 0.62, 0.95: 0.65, 0.93: 0.64, 0.9: 0.5}
-
-
-def summary(accuracy: float) -> dict[str, Any]:
-    scores = {f"{kind}_accuracy": accuracy for kind in ("final", "best", "last")}
-    return {**scores, "seconds_train": 1.0, "seconds_server": 0.1, "seconds_eval": 0.1, "peak_memory_bytes": 2**20}
-
-
-def fill(store: Store, study: ScaledStudy, outcome: Any) -> None:
-    """Put an entry for every trial that `outcome(labels, seed)` gives an accuracy or a status for."""
-    for cell in study.cells:
-        for seed, config in cell.trials.items():
-            found = outcome(cell.labels, seed)
-            if found is None:
-                continue
-            status: Any = "done" if isinstance(found, float) else found
-            with store.entry(config.hash) as folder:
-                rows = "round,test_accuracy\n1,0.1\n2,0.2\n"
-                (folder / "rounds.csv").write_text(rows)
-                environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}
-                (folder / "environment.json").write_text(json.dumps(environment))
-                content = summary(found) if status == "done" else {}
-                store.commit(folder, config.hash, status, None if status == "done" else "why", content)
 
 
 @pytest.fixture

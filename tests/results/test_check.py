@@ -1,0 +1,81 @@
+"""Parity with the paper: a verdict for every number that it reports."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedbench.report import main
+from fedbench.results.check import parity
+from fedbench.results.report import make_report
+from fedbench.results.store import Store
+from fedbench.studyfile import expand
+from tests.results.helpers import fill
+
+
+def checked(name: str, folder: Path, outcome: Any, **options: Any) -> Any:
+    study = expand(name, "paper", **{"changes": {}, "only": {}, "seeds": None, **options})
+    store = Store(folder)
+    fill(store, study, outcome)
+    return parity(study, make_report(study, store).cells)
+
+
+def accuracy(labels: Any, seed: int) -> float | None:
+    if labels["setting"] != "FMNIST 100 MLP":
+        return None
+    return {"FedAvg": 0.89, "FedProx": 0.88, "FedLAW": 0.80}.get(labels["method"])
+
+
+def test_every_number_of_the_paper_gets_one_verdict(tmp_path: Path) -> None:
+    frame = checked("methods", tmp_path, accuracy).set_index("cell")
+    assert len(frame) == 8 * 12
+    assert frame.loc["FedAvg, FMNIST 100 MLP", "verdict"] == "agrees"
+    assert frame.loc["FedLAW, FMNIST 100 MLP", "verdict"] == "differs"
+    assert frame.loc["FedDF, FMNIST 100 MLP", "verdict"] == "not run"
+    assert frame.loc["FedProx, FMNIST 100 MLP", "verdict"] == "not comparable"
+    assert "momentum" in frame.loc["FedProx, C100 100 CNN", "remark"]
+    assert frame.loc["FedLAW, FMNIST 100 MLP", "difference"] == pytest.approx(80 - 88.51)
+    assert frame.loc["FedLAW, FMNIST 100 MLP", "gain"] == pytest.approx(-9.0)
+    assert frame.loc["FedLAW, FMNIST 100 MLP", "paper_gain"] == pytest.approx(88.51 - 89.29)
+
+
+def test_a_guessed_setting_is_said_so(tmp_path: Path) -> None:
+    frame = checked("client_longtail", tmp_path, lambda labels, seed: 0.6)
+    assert frame["remark"].str.contains("setting guessed: proxy.size").all()
+
+
+def test_changed_base_settings_are_not_comparable(tmp_path: Path) -> None:
+    frame = checked("client_longtail", tmp_path, lambda labels, seed: 0.6, changes={"rounds": 3})
+    assert set(frame["verdict"]) == {"not comparable"}
+    table = tmp_path / "studies" / "client_longtail" / "paper" / "table.md"
+    assert "[61.12*]" in table.read_text()
+
+
+def test_each_metric_has_its_tolerance(tmp_path: Path) -> None:
+    frame = checked("global_lr", tmp_path, lambda labels, seed: None)
+    tolerances = {
+        cell.split(", ")[2]: tolerance for cell, tolerance in zip(frame["cell"], frame["tolerance"], strict=True)
+    }
+    assert tolerances == {"test_accuracy": 2.5, "gamma": 0.01}
+
+
+def test_the_command_prints_cells_and_claims_and_writes_them(command: Any, tmp_path: Path) -> None:
+    study, store = expand("methods", "paper", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, accuracy)
+    code, text, _ = command(main, "methods", "--scale", "paper", "--check", "--out", str(tmp_path))
+    assert code == 0
+    assert "96 cells, tolerance 2.5: 1 agrees, 1 differs, 82 not run, 12 not comparable" in text
+    assert "gains over the baseline: 1 of 1 have the paper's sign" in text
+    assert "FedLAW beats FedAvg [setting FMNIST 100 MLP]" in text
+    assert (tmp_path / "studies" / "methods" / "paper" / "check.csv").is_file()
+    assert (tmp_path / "studies" / "methods" / "paper" / "claims.csv").is_file()
+
+
+def test_at_another_scale_no_number_of_the_paper_is_shown(command: Any, tmp_path: Path) -> None:
+    study, store = expand("methods", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    code, text, _ = command(main, "methods", "--check", "--out", str(tmp_path))
+    assert code == 0
+    assert "cells are not compared with them here" in text
+    assert "89.29" not in text
+    assert "the paper's claims at this scale" in text

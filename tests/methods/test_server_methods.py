@@ -50,6 +50,22 @@ def test_server_ft_is_adam_on_the_proxy_labels(batch_norm: bool) -> None:
     assert torch.allclose(update.buffers, other.model.buffers, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", [FedDF(FedDFSettings(epochs=2, steps=3)), ServerFT(ServerFTSettings(steps=3))])
+def test_steps_cap_the_work_on_the_server(method: FedDF | ServerFT) -> None:
+    def run(epochs: int, steps: int | None) -> torch.Tensor:
+        server = tiny_server()
+        settings = method.settings.model_copy(update={"epochs": epochs, "steps": steps, "batch_size": 5})
+        return type(method)(settings).aggregate(tiny_cohort(server), {}, server).w  # type: ignore[arg-type]
+
+    batches = len(tiny_server().proxy.batches(np.random.default_rng(0), 5))
+    fedavg = (tiny_cohort(tiny_server()).p @ tiny_cohort(tiny_server()).W).clone()
+    assert batches > 1
+    assert torch.equal(run(3, 3 * batches), run(3, None))
+    assert torch.equal(run(3, 2 * batches), run(2, None))
+    assert not torch.equal(run(3, batches - 1), run(1, None))
+    assert torch.equal(run(3, 0), fedavg)
+
+
 def test_distillation_pulls_the_student_to_the_clients_mean_prediction() -> None:
     server = tiny_server()
     cohort = tiny_cohort(server)

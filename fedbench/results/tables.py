@@ -19,8 +19,8 @@ Trials = Mapping[str, StoredTrial]
 Key = tuple[Label, ...]
 
 TIME_COLUMNS = ("seconds", "peak_memory_mb")
-PROXY_COLUMN = "proxy data"
-PROXY_WORDS = {"none": "-", "unlabelled": "images", "labelled": "labels"}
+PROXY_COLUMN = "uses proxy"
+PROXY_WORDS = {"none": "no", "unlabelled": "images", "labelled": "labels"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from fedbench.studyfile import ScaledStudy
 
 def summary(accuracy: float) -> dict[str, Any]:
     scores = {f"{kind}_accuracy": accuracy for kind in ("final", "best", "last")}
-    return {**scores, "seconds_train": 1.0, "seconds_server": 0.1, "seconds_eval": 0.1, "peak_memory_bytes": 2**20}
+    return {
+        **scores,
+        "rounds": 2,
+        "seconds_train": 1.0,
+        "seconds_server": 0.1,
+        "seconds_eval": 0.1,
+        "peak_memory_bytes": 2**20,
+    }
 
 
 def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any], int], Any]) -> None:
@@ -24,6 +31,7 @@ def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any],
             with store.entry(config.hash) as folder:
                 (folder / "rounds.csv").write_text("round,test_accuracy\n1,0.1\n2,0.2\n")
                 (folder / "partition.csv").write_text("client,class,samples\n0,0,5\n0,1,4\n1,0,3\n1,1,4\n")
+                (folder / "clients.csv").write_text("round,client,lambda,samples\n1,0,0.6,9\n1,1,0.4,7\n")
                 environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}
                 (folder / "environment.json").write_text(json.dumps(environment))
                 content = found if isinstance(found, dict) else summary(found) if status == "done" else {}

@@ -34,10 +34,10 @@ def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, 
     """Draw one figure as PNG and SVG; returns the files (none if there is nothing to show)."""
     kind = KINDS[spec.kind]
     panels = _panels(study, trials, spec)
-    if not panels:
-        return []
     whole = Scene(study, trials, [cell for _, cells in panels for cell in cells], None)
     parts = kind.parts(spec, whole)
+    if not panels or not parts:
+        return []
     wide = len(parts) if len(parts) > 1 else min(WIDE, len(panels))
     tall = -(-len(panels) * len(parts) // wide)
     with plt.rc_context(STYLE):

@@ -52,7 +52,7 @@ def check(study: ScaledStudy, report: Report, store: Store) -> None:
         write_bytes(folder_of(study, store) / "check.csv", frame.to_csv(index=False).encode())
         show_parity(title, frame)
     if report.findings:
-        print(f"\n{title}: the paper's claims at this scale (95 % intervals, not corrected for their number)")
+        print(f"\n{title}: claims at this scale (95 % intervals, not corrected for their number)")
     for found in report.findings:
         at = f" [{found.at}]" if found.at else ""
         guessed = f" (setting guessed: {', '.join(found.guessed)})" if found.guessed else ""

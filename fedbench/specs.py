@@ -125,7 +125,7 @@ class SweepSpec(ColourSpec):
 
 
 class DistributionSpec(ColourSpec):
-    """How a column of rounds.csv is distributed over rounds and seeds, with the normal density of the same mean."""
+    """How a column of rounds.csv is distributed over rounds and seeds, with the normal density that fits."""
 
     kind: Literal["distribution"] = "distribution"
     y: str = "r"

@@ -143,7 +143,7 @@ def show(study: ScaledStudy, report: Report) -> None:
         summary = ", ".join(
             f"{counts[verdict]} {VERDICT_WORDS[verdict]}" for verdict in VERDICT_WORDS if counts[verdict]
         )
-        print(f"the paper's claims at this scale: {summary} (python -m fedbench.report {study.name} --check)")
+        print(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
     for trial in report.trials.values():
         if trial.status != "done":
             print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}")

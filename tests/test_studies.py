@@ -64,7 +64,7 @@ def test_studies_share_their_trials(everything: Path, command: Command) -> None:
     union = set().union(*own)
     shared = sum(map(len, own)) - len(union)
     assert shared > 0
-    code, text, _ = command(main, "all", "--scale", "tiny", "--out", str(everything))
+    code, text, _ = command(main, "all", "--scale", "tiny", "--dry-run", "--out", str(everything))
     assert code == 0
     assert f"{len(NAMES)} studies: {len(union)} trials, {len(union)} of them done" in text
     assert f"{shared} more trials are shared" in text

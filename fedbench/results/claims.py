@@ -86,6 +86,9 @@ def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[
     def read(cell: Cell, metric: str) -> Values:
         return values_by_seed(study, [cell], trials, metric, claim.show)
 
+    if any(not set(labels) & set(study.axes[axis]) for axis, labels in claim.where.items()):
+        yield _judge(claim, {}, Evidence("", []), [])  # the labels that it is about are not run here
+        return
     used = list(claim.names)
     rest = [axis for axis in study.axes if axis not in used]
     where: Where = {**claim.where, **{axis: list(study.axes[axis]) for axis in used if axis not in claim.where}}

@@ -7,8 +7,9 @@ import pytest
 
 from fedbench.report import main
 from fedbench.results.check import parity
-from fedbench.results.report import make_report
+from fedbench.results.report import stored_trials
 from fedbench.results.store import Store
+from fedbench.results.tables import cells_frame, shown
 from fedbench.studyfile import expand
 from tests.results.helpers import fill
 
@@ -17,7 +18,7 @@ def checked(name: str, folder: Path, outcome: Any, **options: Any) -> Any:
     study = expand(name, "paper", **{"changes": {}, "only": {}, "seeds": None, **options})
     store = Store(folder)
     fill(store, study, outcome)
-    return parity(study, make_report(study, store).cells)
+    return parity(study, cells_frame(study, stored_trials(study, store)))
 
 
 def accuracy(labels: Any, seed: int) -> float | None:
@@ -47,8 +48,14 @@ def test_a_guessed_setting_is_said_so(tmp_path: Path) -> None:
 def test_changed_base_settings_are_not_comparable(tmp_path: Path) -> None:
     frame = checked("client_longtail", tmp_path, lambda labels, seed: 0.6, changes={"rounds": 3})
     assert set(frame["verdict"]) == {"not comparable"}
-    table = tmp_path / "studies" / "client_longtail" / "paper" / "table.md"
-    assert "[61.12*]" in table.read_text()
+
+
+def test_the_papers_numbers_beside_changed_settings_are_starred(tmp_path: Path) -> None:
+    study = expand("client_longtail", "paper", changes={"rounds": 3}, only={}, seeds=[8])
+    store = Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.6)
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("", ""), "+")
+    assert frame.loc[0, "100"] == "60.00 [61.12*]"
 
 
 def test_each_metric_has_its_tolerance(tmp_path: Path) -> None:
@@ -78,4 +85,4 @@ def test_at_another_scale_no_number_of_the_paper_is_shown(command: Any, tmp_path
     assert code == 0
     assert "cells are not compared with them here" in text
     assert "89.29" not in text
-    assert "the paper's claims at this scale" in text
+    assert "claims at this scale (95 % intervals" in text

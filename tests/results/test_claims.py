@@ -116,6 +116,15 @@ def test_a_metric_can_be_held_against_another_of_the_same_trial(tmp_path: Path) 
     assert verdicts(tmp_path, claim, outcome) == ["holds"]
 
 
+def test_a_claim_about_cells_that_are_left_out_is_not_decided_on_others(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(STUDY % "{says: It is so, check: within, low: 0, where: {method.gamma: [0.9]}}")
+    study = expand(str(path), "quick", changes={}, only={"method.gamma": ["1"]}, seeds=None)
+    store = Store(tmp_path / "out")
+    fill(store, study, falling)
+    assert [found.verdict for found in check_claims(study, stored_trials(study, store))] == ["no data"]
+
+
 def test_the_best_of_noisy_points_is_chosen_without_the_seed_that_judges_it() -> None:
     """The maximum over points of the mean is above zero for pure noise; leave-one-out is not."""
     rng = np.random.default_rng(0)

@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedbench.results.report import make_report
+from fedbench.results.report import make_report, stored_trials
 from fedbench.results.store import Store
-from fedbench.results.tables import shown
+from fedbench.results.tables import cells_frame, shown
 from fedbench.studyfile import ScaledStudy, expand
 from tests.results.helpers import fill, summary
 
@@ -106,7 +106,7 @@ def test_a_table_that_mixes_environments_says_so(tmp_path: Path, paper: ScaledSt
 def test_rows_of_methods_say_what_they_use_of_the_proxy_set(tmp_path: Path) -> None:
     study, store = expand("methods", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.5)
-    frame = shown(study, make_report(study, store).cells, "accuracy", ("", ""), "+")
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("", ""), "+")
     uses = dict(zip(frame["method"], frame["uses proxy"], strict=True))
     assert uses == {
         **dict.fromkeys(["FedAvg", "FedProx", "FedDyn"], "no"),
@@ -123,7 +123,7 @@ def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tm
         return {**summary(0.7 if better else 0.6), "middle_gamma": 0.97 if better else 1.0}
 
     fill(store, study, outcome)
-    frame = shown(study, make_report(study, store).cells, "accuracy", ("<", ">"), "+")
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("<", ">"), "+")
     assert frame["value"].tolist() == ["test_accuracy", "gamma"] * 4
     frame = frame.set_index(["data.alpha", "method", "value"])
     assert frame.loc[("100", "adaptive GWS", "test_accuracy"), "1"] == "<70.00+0.00 [71.98]>"
@@ -135,7 +135,7 @@ def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tm
 def test_a_relative_gain_is_paired_by_seed(tmp_path: Path) -> None:
     study, store = expand("adaptive_gws", "paper", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.05 * seed * (1.1 if labels["method"] == "adaptive GWS" else 1.0))
-    cells = make_report(study, store).cells
+    cells = cells_frame(study, stored_trials(study, store))
     gains = cells[cells["table"] == "gain"]
     assert gains["mean"].tolist() == pytest.approx([10.0] * 12)
     assert gains["std"].tolist() == pytest.approx([0.0] * 12, abs=1e-9)
@@ -151,7 +151,7 @@ def test_the_best_loss_is_the_smallest(tmp_path: Path) -> None:
     )
     study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
     fill(store, study, lambda labels, seed: {**summary(0.5), "final_loss": labels["method.gamma"], "middle_gamma": 1.0})
-    frame = shown(study, make_report(study, store).cells, "loss", ("<", ">"), "+").set_index("value")
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "loss", ("<", ">"), "+").set_index("value")
     assert frame.loc["test_loss"].tolist() == ["1.0000", "<0.9000>"]
     assert frame.loc["gamma"].tolist() == ["1.0000", "1.0000"]  # no gamma is better than another
 
@@ -160,7 +160,9 @@ def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
     study, store = expand("gradient_coherence", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
     assert len(study.cells) == 5
     fill(store, study, lambda labels, seed: 0.5)
-    frame = shown(study, make_report(study, store).cells, "coherence", ("", ""), "+").set_index(["data", "value"])
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "coherence", ("", ""), "+").set_index(
+        ["data", "value"]
+    )
     assert frame.loc[("hybrid", "test_accuracy"), "adaptive GWS"] == "-"
     assert frame.loc[("alpha 1", "test_accuracy"), "adaptive GWS"] == "50.00"
 
@@ -168,6 +170,6 @@ def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
 def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None:
     study, store = expand("weight_correlation", "paper", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: {**summary(0.5), "pearson_size": 0.1})
-    frame = shown(study, make_report(study, store).cells, "pearson", ("", ""), "+").set_index("value")
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "pearson", ("", ""), "+").set_index("value")
     assert list(frame.columns) == ["1", "5", "both"]
     assert frame.loc["pearson_size", "1"] == "0.100 [-0.098]"

@@ -1,6 +1,7 @@
 """Lines: over rounds, along an axis, of the final model; and how a number is distributed over rounds."""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,17 @@ NAMES = {
     "hessian_top1": "top Hessian eigenvalue",
     "hessian_top1_top5": "Hessian eigenvalues, 1 over 5",
 }
-SEVERAL = {
+SEVERAL = {  # names in a legend, where one figure has several
+    "norm_opt": "global gradient",
+    "norm_reg": "shrinking term",
     "coherence_mean": "all clients",
     "coherence_mean_balanced": "balanced clients",
     "coherence_mean_imbalanced": "imbalanced clients",
 }
 LEAST_FOR_A_HISTOGRAM = 10
+REACH = 4.0  # how many standard deviations to both sides a distribution is shown
+LABEL_WIDTH = 30  # characters in a line of an axis' label
+TOGETHER = {"norm_opt": "norm"}  # and what their common axis is called, by the first of them
 UNITS = {"value": "{}", "difference": "difference in {}", "relative": "relative gain in {}, %"}
 PROFILES = {  # table -> its columns x and y, their names
     "rescaled": ("gamma", "loss", "rescaled by gamma", "test loss"),
@@ -63,8 +69,8 @@ def curves(place: Axes, scene: Scene, spec: CurvesSpec) -> None:
             line(place, pd.concat(values, axis=1).dropna(), own, DASHES[number % len(DASHES)], text)
         if spec.critical:
             _mark_critical(place, scene.done(cell), colour if spec.colour else "0.4")
-    first = names[0]
-    place.set_ylabel(NAMES.get(first, first.replace("_", " ")))
+    name = NAMES.get(names[0], names[0].replace("_", " "))
+    place.set_ylabel(TOGETHER.get(names[0], name) if len(names) > 1 else name)
     place.set_xlabel("round")
     place.xaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -102,13 +108,13 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
     else:
         place.set_xticks(range(len(order)), [text_label(label) for label in order])
     place.set_xlabel(short(spec.x))
-    place.set_ylabel(
-        UNITS[spec.show].format(METRICS[scene.part].label.replace(" (%)", "" if spec.show == "relative" else " (%)"))
-    )
+    name = METRICS[scene.part].label
+    text = UNITS[spec.show].format(name.removesuffix(" (%)") if spec.show == "relative" else name)
+    place.set_ylabel(fill(text, LABEL_WIDTH))
 
 
 def distribution(place: Axes, scene: Scene, spec: DistributionSpec) -> None:
-    """A histogram over rounds and seeds, and the normal density of the same mean and standard deviation."""
+    """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""
     groups: dict[tuple[str, str], list[Any]] = {}
     for cell, colour, label in scene.coloured(spec):
         groups.setdefault((colour, label), []).extend(over_rounds(trial, spec.y) for trial in scene.done(cell))
@@ -116,13 +122,17 @@ def distribution(place: Axes, scene: Scene, spec: DistributionSpec) -> None:
         values = pd.concat(series).dropna().to_numpy(float) if series else np.array([])
         if len(values) < LEAST_FOR_A_HISTOGRAM or np.ptp(values) == 0:
             continue
-        low, high = np.quantile(values, [0.01, 0.99])
-        inner = values[(values >= low) & (values <= high)]
+        median = float(np.median(values))
+        std = 1.4826 * float(np.median(np.abs(values - median)))  # of a normal distribution; outliers do not count
+        if not std:
+            continue
+        low, high = max(values.min(), median - REACH * std), min(values.max(), median + REACH * std)
         text = f"{label} " if label else ""
-        place.hist(inner, 24, density=True, color=colour, alpha=0.3, label=f"{text}(median {np.median(values):.3g})")
+        place.hist(
+            values, 24, range=(low, high), density=True, color=colour, alpha=0.3, label=f"{text}(median {median:.3g})"
+        )
         x = np.linspace(low, high, 200)
-        mean, std = inner.mean(), inner.std()
-        place.plot(x, np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi)), color=colour, linewidth=1.2)
+        place.plot(x, np.exp(-0.5 * ((x - median) / std) ** 2) / (std * np.sqrt(2 * np.pi)), color=colour)
     place.set_xlabel(NAMES.get(spec.y, spec.y))
     place.set_ylabel("density")
 

@@ -134,7 +134,7 @@ def show(study: ScaledStudy, report: Report) -> None:
         for column in frame.columns:
             label = column in (*row_keys(spec), PROXY_COLUMN)
             justify: Literal["left", "right"] = "left" if label else "right"
-            table.add_column(column.rpartition(".")[2] if label else column, justify=justify)
+            table.add_column(column.rpartition(".")[2] if label else column, justify=justify, overflow="fold")
         for row in frame.itertuples(index=False):
             table.add_row(*(text.replace(" [", "\n[").replace(" (", "\n(") for text in row))
         console.print(table)
@@ -154,9 +154,10 @@ def show(study: ScaledStudy, report: Report) -> None:
 
 
 def heading(table: TableSpec) -> str:
-    """What stands in a table's cells."""
+    """What stands in a table's cells; where there are several metrics, the rows name them."""
     shown_as = {"value": "", "difference": ", difference to the baseline", "relative": ", gain over the baseline in %"}
-    return ", ".join(METRICS[name].label for name in table.metrics) + shown_as[table.show]
+    label = METRICS[table.metrics[0]].label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
+    return label + shown_as[table.show]
 
 
 def verdict(reports: Sequence[Report], strict: bool) -> int:

@@ -17,6 +17,7 @@ from fedbench.settings import Settings, load_raw_yaml, merge, nest
 from fedbench.specs import Axis, Label, ScaleName, ScaleSpec, Study, Where
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
+TINY_VALUES = 2  # of each setting that is an axis
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,13 @@ def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
     if scale != "tiny":
         return spec
     own = study.scales.get("tiny", ScaleSpec())
-    axes = {**study.grid, **spec.grid, **own.grid}
+    axes = {
+        key: axis[:TINY_VALUES] if isinstance(axis, list) else axis for key, axis in (study.grid | spec.grid).items()
+    }
     small = {key: value for key, value in TINY.items() if key not in axes}
     return ScaleSpec(
         base=merge(merge(nest(spec.base, stem), nest(small)), nest(own.base, stem)),
-        grid={**spec.grid, **own.grid},
+        grid={**axes, **own.grid},
         seeds=own.seeds or study.seeds[:1],
     )
 

@@ -52,6 +52,14 @@ class Parameter:
             return trial.suggest_int(self.name, low, high, step=self.step)  # type: ignore[arg-type]
         return trial.suggest_float(self.name, low, high, log=self.kind == "loguniform")  # type: ignore[arg-type]
 
+    def contains(self, value: Any) -> bool:
+        """Whether a search could suggest this value."""
+        low, high = self.values[0], self.values[-1]
+        if self.kind == "choice":
+            return value in self.values
+        on_grid = self.kind != "int" or (value - low) % self.step == 0
+        return bool(value is not None and low <= value <= high and on_grid)
+
     def describe(self) -> Settings:
         """Plain data that is equal for equal parameters."""
         when = {key: list(values) for key, values in self.when.items()}

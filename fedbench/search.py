@@ -32,6 +32,7 @@ from fedbench.results.suggestions import (
     is_there,
     open_storage,
     outcome,
+    parse_url,
     shown_url,
     sole_driver,
 )
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     space, store = chosen_space(options), Store(options.out)
     folder = options.out / "searches" / space.name / space.scale
     url = options.storage or default_url(folder)
+    parse_url(url)
     if options.dry_run:
         return show_estimate(space, store, url, options)
     check_data(all_configs(space), options.data_dir)
@@ -83,8 +85,7 @@ def main(arguments: Sequence[str]) -> int:
         announce(space, searches, again)
         interrupted = False
         try:
-            run_suggestions(searches, options)
-            run_final(searches, store, options)
+            run_missing(searches, store, options)
         except KeyboardInterrupt:
             interrupted = True
         report = make_search_report(searches, store, folder)
@@ -132,23 +133,29 @@ def announce(space: ScaledSpace, searches: Sequence[Suggestions], again: int) ->
     print(f"{space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
 
 
-def run_suggestions(searches: Sequence[Suggestions], options: argparse.Namespace) -> None:
-    """Run what the budget has left, method by method, on Ray, which is only imported here."""
+def run_missing(searches: Sequence[Suggestions], store: Store, options: argparse.Namespace) -> None:
+    """Run what is left, suggestions first, then the table, on one Ray; if nothing is, Ray is not even imported."""
     if not any(search.left for search in searches):
+        run_final(searches, store, options)
         return
-    from fedbench.tune.progress import SearchProgress
     from fedbench.tune.runner import cluster
-    from fedbench.tune.search import search_arm
 
-    chosen = run_options(options)
-    with cluster(chosen):
+    with cluster(run_options(options)):
         for search in searches:
             if search.left:
-                space, done = search.space, len(search.settled)
-                length = space.length(search.arm)
-                early = options.scheduler == "asha"
-                with SearchProgress(search.arm.label, done, space.trials, length, space.shown, Console()) as progress:
-                    search_arm(search, chosen, sampler=options.sampler, stop_early=early, progress=progress)
+                run_suggestions(search, options)
+        run_final(searches, store, options)
+
+
+def run_suggestions(search: Suggestions, options: argparse.Namespace) -> None:
+    """Run what the budget of one method has left."""
+    from fedbench.tune.progress import SearchProgress
+    from fedbench.tune.search import search_arm
+
+    space, done, early = search.space, len(search.settled), options.scheduler == "asha"
+    rounds = space.length(search.arm)
+    with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
+        search_arm(search, run_options(options), sampler=options.sampler, stop_early=early, progress=progress)
 
 
 def run_final(searches: Sequence[Suggestions], store: Store, options: argparse.Namespace) -> None:
@@ -169,7 +176,7 @@ def run_final(searches: Sequence[Suggestions], store: Store, options: argparse.N
 def show(searches: Sequence[Suggestions], report: SearchReport, url: str) -> None:
     """Print the table, what was found, what stopping early saved, and where everything is."""
     space = searches[0].space
-    frame = shown_table(report.table)
+    frame = shown_table(report.table).drop(columns="tuned settings")  # they stand below, and would not fit
     table = Table(title=caption(space), title_justify="left", show_lines=True)
     for column in frame.columns:
         table.add_column(column, overflow="fold")
@@ -183,6 +190,9 @@ def show(searches: Sequence[Suggestions], report: SearchReport, url: str) -> Non
             values = ", ".join(f"{key} = {value}" for key, value in best.params.items())
             found = f"best {values} ({space.space.metric} {space.shown(best.value)})"
         print(f"{search.arm.label}: {found}; {outcomes(search) or 'nothing done'}")
+    counts = [len(search.settled) for search in searches]
+    if min(counts) < max(counts):
+        print(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
     ran, saved = sum(s.rounds_run for s in searches), sum(s.rounds_saved for s in searches)
     if ran:
         whole = sum(len(s.settled) * space.length(s.arm) for s in searches)
@@ -195,7 +205,7 @@ def show(searches: Sequence[Suggestions], report: SearchReport, url: str) -> Non
 
 def outcomes(search: Suggestions) -> str:
     """How many suggestions ended how."""
-    found = Counter(str(outcome(trial)) for trial in search.trials if outcome(trial))
+    found = Counter(str(outcome(trial)) for trial in search.ended)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
 
 

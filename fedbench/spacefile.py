@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
 from fedbench.explain import explain
-from fedbench.parameters import Parameter, Value, corners, fill, parameters_of, parse_parameters
+from fedbench.parameters import Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
 from fedbench.settings import Settings, load_raw_yaml, merge, nest
 from fedbench.studyfile import TINY, Part
 
@@ -67,6 +67,17 @@ class Arm:
     def settings(self, chosen: dict[str, Value]) -> Settings:
         """The settings that a suggestion's values, by parameter name, stand for."""
         return fill(self.fixed, self.parameters, lambda parameter: chosen[parameter.name])
+
+    def default(self, config: TrialConfig) -> dict[str, Value] | None:
+        """The values, by parameter name, of the default settings; None where the space does not hold them all."""
+        resolved, found = config.model_dump(mode="json"), dict[str, Value]()
+
+        def choose(parameter: Parameter) -> Value:
+            found[parameter.name] = look_up(resolved, parameter.key)
+            return found[parameter.name]
+
+        fill(self.fixed, self.parameters, choose)
+        return found if all(p.contains(found[p.name]) for p in self.parameters if p.name in found) else None
 
     @property
     def slug(self) -> str:
@@ -177,15 +188,17 @@ def expand_space(
     base = merge(nest(space.base, stem), nest(spec.base, stem))
     base = merge(merge(base, nest(TINY) if tiny else {}), changes)
     validation, base = _validation(base, stem)
+    arms = _arms(space, base, stem)
+    _check_changes(changes, arms)
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
     scaled = ScaledSpace(
         name=stem,
         scale=scale,
         space=space,
-        arms=_pick(_arms(space, base, stem), only),
+        arms=_pick(arms, only),
         trials=trials or (min(budget, TINY_TRIALS) if tiny else budget),
-        rounds=None if tiny else spec.rounds or space.rounds,
+        rounds=None if tiny or "rounds" in changes else spec.rounds or space.rounds,
         suggestion_seeds=suggestion_seeds[:1] if tiny else suggestion_seeds,
         seeds=list(seeds or (table_seeds[:1] if tiny else table_seeds)),
         validation=validation,
@@ -220,6 +233,18 @@ def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
         arms.append(Arm(label, fixed, applying))
     _check_names(arms, parameters, where)
     return arms
+
+
+def _check_changes(changes: Settings, arms: list[Arm], path: str = "") -> None:
+    """Refuse a --set that would do nothing."""
+    for name, value in changes.items():
+        key = f"{path}{name}"
+        if isinstance(value, dict):
+            _check_changes(value, arms, f"{key}.")
+        elif key == "seed":
+            raise ConfigError("--set seed: use --seeds for the table's seeds, and suggestion_seeds of the space")
+        elif key != "data.validation" and not any(look_up(arm.fixed, key) == value for arm in arms):
+            raise ConfigError(f"--set {key}: every method of this space sets its own, so it would change nothing")
 
 
 def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> None:

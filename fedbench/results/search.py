@@ -50,7 +50,7 @@ def final_trials(comparisons: Sequence[Comparison]) -> dict[str, TrialConfig]:
 
 
 def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Path) -> SearchReport:
-    """Write best*.yaml, trials.csv, table.csv, table.md and Optuna's plots."""
+    """Write best*.yaml, trials.csv, table.csv, table.md and Optuna's plots into the search's folder."""
     space = searches[0].space
     comparisons = compare(searches)
     stored = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
@@ -149,7 +149,7 @@ def shown_table(table: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "method": row["method"],
-                "suggestions": str(row["suggestions"]),
+                "tried": str(row["suggestions"]),
                 "default": _cell(row, "default"),
                 "tuned": _cell(row, "tuned"),
                 "difference": difference,
@@ -180,24 +180,27 @@ def caption(space: ScaledSpace) -> str:
 
 
 def draw_search(search: Suggestions, folder: Path, suffix: str) -> list[Path]:
-    """Optuna's own plots of the history and of the parameters' importance, as PNG and SVG, where there is enough."""
+    """Optuna's own plots of history, values and importance, as PNG and SVG, of all suggestions that ran in full."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from optuna.visualization.matplotlib import plot_optimization_history, plot_param_importances
+    import numpy as np
+    from optuna.visualization.matplotlib import plot_optimization_history, plot_param_importances, plot_slice
 
     full = [trial for trial in search.settled if outcome(trial) == "done"]
     name, files = search.space.space.metric.replace("_", " "), []
     plots: list[tuple[str, Any, int]] = [
         ("history", plot_optimization_history, 1),
+        ("slice", plot_slice, 1),
         ("importance", plot_param_importances, 2),
     ]
     for kind, plot, least in plots:
         if len(full) < least:
             continue
         with warnings.catch_warnings(action="ignore"), plt.rc_context({"svg.hashsalt": "fedbench"}):
-            figure = plot(search.study, target_name=name).figure
+            figure = np.ravel(plot(search.study, target_name=name))[0].figure
+            figure.suptitle(search.arm.label)
             for ending in (".png", ".svg"):
                 path = folder / f"{kind}{suffix}{ending}"
                 metadata = {"Date": None} if ending == ".svg" else None

@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from fedbench.errors import UserError
@@ -46,21 +46,26 @@ def open_storage(url: str) -> RDBStorage:
     """Optuna's storage at a URL, or one line that says why there is none."""
     try:
         return RDBStorage(url)
-    except (ArgumentError, ImportError, SQLAlchemyError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"--storage {url}: cannot be opened ({reason}); name an Optuna URL, such as {EXAMPLE}"
-        ) from error
+    except (ImportError, SQLAlchemyError, RuntimeError) as error:
+        raise UserError(f"--storage {shown_url(url)}: cannot be opened ({str(error).splitlines()[0]})") from error
+
+
+def parse_url(url: str) -> URL:
+    """The parts of a storage's URL."""
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        raise UserError(f"--storage {url}: not a URL; name one of Optuna's, such as {EXAMPLE}") from error
 
 
 def shown_url(url: str) -> str:
     """A storage's URL without its password."""
-    return make_url(url).render_as_string(hide_password=True)
+    return parse_url(url).render_as_string(hide_password=True)
 
 
 def is_there(url: str) -> bool:
     """Whether a storage is there to be opened: an SQLite file would come to be by opening it."""
-    parts = make_url(url)
+    parts = parse_url(url)
     return not parts.drivername.startswith("sqlite") or Path(parts.database or "").exists()
 
 
@@ -99,6 +104,9 @@ class Suggestions:
             check_fingerprint(name, storage, own)
         study = optuna.create_study(storage=storage, study_name=name, direction=mode, load_if_exists=True)
         study.set_user_attr(FINGERPRINT, own)
+        default = arm.default(space.suggestion(arm.fixed)[0])
+        if default and not study.trials:  # so that what is found is never worse than the default, where both are scored
+            study.enqueue_trial(default)
         return cls(space, arm, storage, study)
 
     @property
@@ -110,6 +118,12 @@ class Suggestions:
     def settled(self) -> list[FrozenTrial]:
         """What counts towards the budget: every suggestion with an outcome other than a crash."""
         return [t for t in self.trials if t.state.is_finished() and outcome(t) not in (None, "failed")]
+
+    @property
+    def ended(self) -> list[FrozenTrial]:
+        """Every suggestion with an outcome that was not put back and run again."""
+        again = {trial.user_attrs.get(AGAIN) for trial in self.trials}
+        return [trial for trial in self.trials if outcome(trial) and trial.number not in again]
 
     @property
     def left(self) -> int:

@@ -131,26 +131,13 @@ def _conditions(raw: Any, place: str) -> dict[str, tuple[Value, ...]]:
     return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in raw.items()}
 
 
-def parameters_of(fixed: Settings, parameters: Sequence[Parameter], where: str) -> list[Parameter]:
+def parameters_of(fixed: Settings, parameters: Sequence[Parameter]) -> list[Parameter]:
     """The parameters that can apply to a method: conditions on its fixed settings are decided here, others stay."""
-    searched = {parameter.key for parameter in parameters}
     kept: list[Parameter] = []
     for parameter in parameters:
-        open_: dict[str, tuple[Value, ...]] = {}
-        for key, wanted in parameter.when.items():
-            if key in {earlier.key for earlier in kept}:
-                open_[key] = wanted
-            elif (value := look_up(fixed, key)) is not MISSING:
-                if value not in wanted:
-                    break
-            elif key in searched:  # searched for other methods only, or too late to decide
-                break
-            else:
-                raise ConfigError(
-                    f"{where}: parameters.{parameter.key}.when: {key} is set neither in base, in the method's settings "
-                    "nor by an earlier parameter"
-                )
-        else:
+        open_ = {key: wanted for key, wanted in parameter.when.items() if key in {earlier.key for earlier in kept}}
+        decided = {key: wanted for key, wanted in parameter.when.items() if key not in open_}
+        if all(look_up(fixed, key) in wanted for key, wanted in decided.items()):
             kept.append(replace(parameter, when=open_))
     return _named(kept)
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
 from fedbench.explain import explain
-from fedbench.parameters import Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
+from fedbench.parameters import MISSING, Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
 from fedbench.settings import Settings, load_raw_yaml, merge, nest
 from fedbench.studyfile import TINY, Part
 
@@ -189,7 +189,7 @@ def expand_space(
     base = merge(merge(base, nest(TINY) if tiny else {}), changes)
     validation, base = _validation(base, stem)
     arms = _arms(space, base, stem)
-    _check_changes(changes, arms)
+    _check_changes(changes, [nest(own, stem) for own in (space.methods or {"": {}}).values()])
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
     scaled = ScaledSpace(
@@ -227,7 +227,7 @@ def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
     arms = []
     for label, own in methods.items():
         fixed = merge(base, nest(own, f"{where}: methods.{label}"))
-        applying = parameters_of(fixed, parameters, where)
+        applying = parameters_of(fixed, parameters)
         if not applying:
             raise ConfigError(f"{where}: methods.{label}: no parameter applies to it, so there is nothing to search")
         arms.append(Arm(label, fixed, applying))
@@ -235,15 +235,15 @@ def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
     return arms
 
 
-def _check_changes(changes: Settings, arms: list[Arm], path: str = "") -> None:
-    """Refuse a --set that would do nothing."""
+def _check_changes(changes: Settings, methods: list[Settings], path: str = "") -> None:
+    """Refuse a --set that would do nothing: of a key that every method sets for itself."""
     for name, value in changes.items():
         key = f"{path}{name}"
         if isinstance(value, dict):
-            _check_changes(value, arms, f"{key}.")
+            _check_changes(value, methods, f"{key}.")
         elif key == "seed":
             raise ConfigError("--set seed: use --seeds for the table's seeds, and suggestion_seeds of the space")
-        elif key != "data.validation" and not any(look_up(arm.fixed, key) == value for arm in arms):
+        elif all(look_up(own, key) is not MISSING for own in methods):
             raise ConfigError(f"--set {key}: every method of this space sets its own, so it would change nothing")
 
 
@@ -253,7 +253,10 @@ def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> No
         if not any(
             parameter.key == used.key and parameter.values == used.values for a in arms for used in a.parameters
         ):
-            raise ConfigError(f"{where}: parameters.{parameter.key}: its condition never holds; mend its when")
+            raise ConfigError(
+                f"{where}: parameters.{parameter.key}: its condition never holds; "
+                "base, a method or an earlier parameter must set its key"
+            )
     slugs = [arm.slug for arm in arms]
     for arm in arms:
         if not arm.slug or slugs.count(arm.slug) > 1:

@@ -29,6 +29,7 @@ from fedbench.results.suggestions import (
     check_sampler,
     default_url,
     forget,
+    is_known,
     is_there,
     open_storage,
     outcome,
@@ -75,9 +76,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.dry_run:
         return show_estimate(space, store, url, options)
     check_data(all_configs(space), options.data_dir)
+    storage = open_storage(url) if options.storage else None
     store.prepare()
     with sole_driver(folder):
-        storage = open_storage(url)
+        storage = storage or open_storage(url)
         if options.fresh:
             forget(storage, space)
         searches = [Suggestions.open(storage, space, arm) for arm in space.arms]
@@ -232,7 +234,8 @@ def show_estimate(space: ScaledSpace, store: Store, url: str, options: argparse.
     configs: list[TrialConfig] = []
     storage = open_storage(url) if is_there(url) and not options.fresh else None
     for arm in space.arms:
-        left = Suggestions.open(storage, space, arm).left if storage else space.trials
+        known = storage and is_known(storage, space, arm)
+        left = Suggestions.open(storage, space, arm).left if storage and known else space.trials
         print(f"{arm.label}: {left} of {space.trials} suggestions to run over {', '.join(map(str, arm.parameters))}")
         configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
     cost = estimate(configs, store)

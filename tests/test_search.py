@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import optuna
 import pandas as pd
 import pytest
 import ray
+from optuna.trial import TrialState
 
 from fedbench import simulate
 from fedbench.results.store import Store
@@ -172,6 +172,7 @@ def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command
     assert len(error.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_a_crash_is_told_with_its_reason_and_tried_again_by_the_next_command(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -211,37 +212,41 @@ def start(file: str, out: Path, *more: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
 
 
+def in_the_middle(search: Suggestions, finished: int) -> bool:
+    """Whether so many suggestions have ended while another one has got to a round."""
+    running = [t for t in search.trials if t.state == TrialState.RUNNING and t.intermediate_values]
+    return len(search.settled) >= finished and bool(running)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [signal.SIGKILL, signal.SIGINT])
-def test_a_search_killed_in_the_middle_loses_and_repeats_nothing(tmp_path: Path, victim: signal.Signals) -> None:
+def test_a_search_that_is_interrupted_and_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
     ray.shutdown()
-    file, out = space_file(tmp_path, 25), tmp_path / "out"
-    (search,) = opened(file, out, trials=5)
-    process = start(file, out, "--trials", "5", "--scheduler", "none")
-    deadline = time.monotonic() + 120
-
-    def running() -> list[optuna.trial.FrozenTrial]:
-        return [t for t in search.trials if t.state == optuna.trial.TrialState.RUNNING and t.intermediate_values]
-
-    while not (search.settled and running()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(victim)
-    _, error = process.communicate(timeout=60)
-    if victim == signal.SIGINT:
-        assert process.returncode == 130
-        assert "go on with: python -m fedbench.search" in error
-    kept = values(search)
-    stale = {t.number: t.params for t in search.trials if t.state == optuna.trial.TrialState.RUNNING}
-    assert 1 <= len(kept) < 5
-    assert stale
-    again = start(file, out, "--trials", "5", "--scheduler", "none")
-    text, error = again.communicate(timeout=200)
-    assert again.returncode == 0, error
-    assert f"{len(stale)} that were interrupted or failed are run again" in text
-    assert len(search.settled) == 5
-    assert set(kept) <= set(values(search))  # none lost
-    gammas = [gamma for _, gamma, _ in values(search)]
-    assert len(set(gammas)) == 5  # none repeated
-    retried = {t.user_attrs[AGAIN]: t.params for t in search.settled if AGAIN in t.user_attrs}
-    assert retried == stale
-    assert not [t for t in search.trials if not t.state.is_finished()]
+    file, out = space_file(tmp_path, 20), tmp_path / "out"
+    (search,) = opened(file, out, trials=6)
+    kept: set[tuple[int, float, float | None]] = set()
+    stale: dict[int, Any] = {}
+    for victim in (signal.SIGINT, signal.SIGKILL):
+        process = start(file, out, "--trials", "6", "--scheduler", "none")
+        deadline, wanted = time.monotonic() + 120, len(kept) + 1
+        while not in_the_middle(search, wanted) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(victim)
+        _, error = process.communicate(timeout=60)
+        if victim == signal.SIGINT:
+            assert process.returncode == 130
+            assert "go on with: python -m fedbench.search" in error
+        assert kept <= set(values(search))
+        kept = set(values(search))
+        running = {t.number: t.params for t in search.trials if t.state == TrialState.RUNNING}
+        stale |= running
+        assert wanted <= len(kept) < 6
+        assert running
+    process = start(file, out, "--trials", "6", "--scheduler", "none")
+    text, error = process.communicate(timeout=200)
+    assert process.returncode == 0, error
+    assert f"{len(running)} that were interrupted or failed are run again" in text
+    assert kept <= set(values(search))  # none lost
+    assert len({gamma for _, gamma, _ in values(search)}) == len(search.settled) == 6  # none repeated
+    again = {t.user_attrs[AGAIN]: t.params for t in search.trials if AGAIN in t.user_attrs}
+    assert again == stale  # with the same parameters
+    assert all(t.state.is_finished() for t in search.trials)

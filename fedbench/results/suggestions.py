@@ -100,7 +100,7 @@ class Suggestions:
         """The method's study in a storage, made if it is not there; another space under its name is an error."""
         name, own = space.study_name(arm), space.fingerprint(arm)
         mode = StudyDirection.MAXIMIZE if space.space.mode == "max" else StudyDirection.MINIMIZE
-        if name in optuna.get_all_study_names(storage):
+        if is_known(storage, space, arm):
             check_fingerprint(name, storage, own)
         study = optuna.create_study(storage=storage, study_name=name, direction=mode, load_if_exists=True)
         study.set_user_attr(FINGERPRINT, own)
@@ -223,8 +223,13 @@ def check_sampler(kind: str, arm: Arm) -> None:
         )
 
 
+def is_known(storage: RDBStorage, space: ScaledSpace, arm: Arm) -> bool:
+    """Whether a storage has suggestions for a method."""
+    return space.study_name(arm) in optuna.get_all_study_names(storage)
+
+
 def forget(storage: RDBStorage, space: ScaledSpace) -> None:
     """Remove all suggestions of a space's methods."""
     for arm in space.arms:
-        if space.study_name(arm) in optuna.get_all_study_names(storage):
+        if is_known(storage, space, arm):
             optuna.delete_study(study_name=space.study_name(arm), storage=storage)

@@ -28,7 +28,7 @@ from fedbench.tune.trainable import assigned_device
 os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")  # a diverged suggestion has no score to report
 
 REDUCTION = 3  # ASHA lets a third go on at every rung
-GRACE = 5  # the first rung is after this part of all rounds: a fifth
+EARLIEST = 5  # rounds before which a score says little about the end
 
 
 class SuggestionTrainable(tune.Trainable):
@@ -141,6 +141,12 @@ class StoredOptunaSearch(OptunaSearch):
         return {}
 
 
+def first_rung(rounds: int) -> int:
+    """The round of ASHA's first rung: a ninth of all (the second is then a third), or a third where that is early."""
+    ninth = -(-rounds // REDUCTION**2)
+    return ninth if ninth >= EARLIEST else -(-rounds // REDUCTION)
+
+
 def asha(suggestions: Suggestions) -> Any:
     """ASHA that remembers the rounds of earlier commands, so that a resumed search is as strict as one in one go."""
     rounds = suggestions.space.length(suggestions.arm)
@@ -149,7 +155,7 @@ def asha(suggestions: Suggestions) -> Any:
         metric="score",
         mode=suggestions.space.space.mode,
         max_t=rounds,
-        grace_period=max(1, rounds // GRACE),
+        grace_period=first_rung(rounds),
         reduction_factor=REDUCTION,
     )
     for trial in suggestions.settled:

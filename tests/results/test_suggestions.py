@@ -11,7 +11,7 @@ from fedbench import UserError
 from fedbench.results.search import trials_frame
 from fedbench.results.suggestions import AGAIN, RESULT, Suggestions, open_storage, outcome, sole_driver
 from fedbench.spacefile import expand_space
-from fedbench.tune.search import asha
+from fedbench.tune.search import asha, first_rung
 
 SPACE = """
 title: Mine
@@ -116,15 +116,30 @@ def test_a_continued_search_does_not_draw_what_it_drew_before(search: Suggestion
 
 def test_asha_remembers_earlier_commands(search: Suggestions) -> None:
     for score in (0.5, 0.6, 0.7):
-        search.record(ask(search, {1: score, 2: score, 10: score}), result("done", score, 10))
+        search.record(ask(search, {1: score, 4: score, 10: score}), result("done", score, 10))
     scheduler = asha(search)
 
     class Trial:
         trial_id = "new"
 
     scheduler.on_trial_add(None, Trial)
-    assert scheduler.on_trial_result(None, Trial, {"round": 1, "score": 0.1}) == "CONTINUE"  # within the grace period
-    assert scheduler.on_trial_result(None, Trial, {"round": 2, "score": 0.1}) == "STOP"
+    assert scheduler.on_trial_result(None, Trial, {"round": 3, "score": 0.1}) == "CONTINUE"  # before the first rung
+    assert scheduler.on_trial_result(None, Trial, {"round": 4, "score": 0.1}) == "STOP"
+
+
+def test_ashas_rungs_lie_at_a_third_and_not_in_the_first_rounds() -> None:
+    assert {rounds: first_rung(rounds) for rounds in (1, 2, 15, 40, 45, 200)} == {
+        **{1: 1, 2: 1, 15: 5, 40: 5, 45: 5, 200: 23}
+    }
+
+
+def test_a_loss_is_searched_for_its_least(tmp_path: Path) -> None:
+    search = opened(tmp_path, SPACE.replace("trials: 4", "trials: 4\nmetric: validation_loss\nmode: min"))
+    for score in (0.5, 0.3, 0.4):
+        search.record(ask(search, {10: score}), result("done", score, 10))
+    best = search.best
+    assert best is not None
+    assert best.value == search.study.best_value == 0.3
 
 
 def test_another_space_in_the_same_storage_is_an_error_that_says_what_to_do(

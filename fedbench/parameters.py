@@ -54,11 +54,13 @@ class Parameter:
 
     def contains(self, value: Any) -> bool:
         """Whether a search could suggest this value."""
-        low, high = self.values[0], self.values[-1]
         if self.kind == "choice":
             return value in self.values
-        on_grid = self.kind != "int" or (value - low) % self.step == 0
-        return bool(value is not None and low <= value <= high and on_grid)
+        if not isinstance(value, int | float):
+            return False
+        low, high = self.values  # numbers, in a range
+        on_grid = self.kind != "int" or (value - low) % self.step == 0  # type: ignore[operator]
+        return bool(low <= value <= high and on_grid)  # type: ignore[operator]
 
     def describe(self) -> Settings:
         """Plain data that is equal for equal parameters."""
@@ -175,7 +177,7 @@ def corners(fixed: Settings, parameters: Sequence[Parameter]) -> list[Settings]:
             def choose(other: Parameter, parameter: Parameter = parameter, value: Value = value) -> Value:
                 if other is parameter:
                     return value
-                return next((v for v in parameter.when.get(other.key, ()) if v in other.values), other.values[0])
+                return next((v for v in parameter.when.get(other.key, ()) if other.contains(v)), other.values[0])
 
             found.append(fill(fixed, parameters, choose))
     return found

@@ -88,6 +88,16 @@ def test_a_condition_may_hang_on_another_parameter(tmp_path: Path) -> None:
     assert arm.settings({"method.name": "fedprox", "method.mu": 0.1})["method"] == {"name": "fedprox", "mu": 0.1}
 
 
+def test_both_ends_of_a_conditional_range_are_tried(tmp_path: Path) -> None:
+    text = GOOD.replace(
+        "trials: 4",
+        "  clients.epochs: {int: [1, 6]}\n  clients.momentum: {uniform: [0, 2], when: "
+        "{clients.epochs: [3, 4]}}\ntrials: 4",
+    )
+    with pytest.raises(ConfigError, match=r"clients\.momentum = 2\.0: must be a number at least 0 and below 1"):
+        space(tmp_path, text)
+
+
 def test_one_key_may_have_a_range_for_each_method(tmp_path: Path) -> None:
     text = GOOD.replace(
         "  clients.lr: {loguniform: [0.01, 0.1]}\n",

@@ -9,7 +9,8 @@ from typing import Any
 
 import optuna
 
-from fedbench.tune.runner import RunOptions, cluster, gpu_share  # isort: skip  (sets Ray's environment before Ray is imported)
+# First, since it sets Ray's environment before Ray is imported.
+from fedbench.tune.runner import RunOptions, cluster, gpu_share  # isort: skip
 import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler

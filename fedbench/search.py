@@ -90,7 +90,9 @@ def main(arguments: Sequence[str]) -> int:
             run_missing(searches, store, options)
         except KeyboardInterrupt:
             interrupted = True
-        report = make_search_report(searches, store, folder)
+        report = make_search_report(
+            searches, store, folder, plots=not interrupted
+        )  # who stops it does not want to wait
         show(searches, report, url)
     return verdict(searches, store, options.strict, interrupted, arguments)
 

@@ -49,8 +49,8 @@ def final_trials(comparisons: Sequence[Comparison]) -> dict[str, TrialConfig]:
     return {config.hash: config for c in comparisons for runs in (c.default, c.tuned) for config in runs.values()}
 
 
-def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Path) -> SearchReport:
-    """Write best*.yaml, trials.csv, table.csv, table.md and Optuna's plots into the search's folder."""
+def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Path, *, plots: bool) -> SearchReport:
+    """Write best*.yaml, trials.csv, table.csv, table.md and, where asked for, Optuna's plots."""
     space = searches[0].space
     comparisons = compare(searches)
     stored = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
@@ -65,7 +65,7 @@ def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Pa
     files.append(_write(folder / "table.csv", table.to_csv(index=False)))
     markdown = shown_table(table).to_markdown(index=False, disable_numparse=True)
     files.append(_write(folder / "table.md", f"{caption(space)}\n\n{markdown}\n"))
-    for search in searches:
+    for search in searches if plots else ():
         files += draw_search(search, folder, f"-{search.arm.slug}" if several else "")
     return SearchReport(table, files)
 

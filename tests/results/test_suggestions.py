@@ -106,6 +106,13 @@ def test_a_crash_counts_for_nothing_and_is_tried_again_by_the_next_command_only(
     assert [outcome(ended) for ended in search.ended] == ["done"]
 
 
+def test_a_suggestion_whose_process_died_is_put_back_at_once(search: Suggestions) -> None:
+    trial = ask(search, {1: 0.5})
+    search.study.tell(trial.number, state=TrialState.FAIL)  # no result: nobody knows how it ended
+    assert search.reclaim(crashed=False) == 1
+    assert ask(search, {}).params == trial.params
+
+
 def test_a_continued_search_does_not_draw_what_it_drew_before(search: Suggestions) -> None:
     search.study.sampler = search.sampler("random")
     before = [ask(search, {}).params["method.gamma"] for _ in range(3)]

@@ -105,7 +105,7 @@ class Suggestions:
         study = optuna.create_study(storage=storage, study_name=name, direction=mode, load_if_exists=True)
         study.set_user_attr(FINGERPRINT, own)
         default = arm.default(space.suggestion(arm.fixed)[0])
-        if default and not study.trials:  # so that what is found is never worse than the default, where both are scored
+        if default and not study.trials:  # a sound start: what is found has been held against the default
             study.enqueue_trial(default)
         return cls(space, arm, storage, study)
 

@@ -174,9 +174,7 @@ def _values(parameters: Mapping[str, Any]) -> str:
 def caption(space: ScaledSpace) -> str:
     """What the table shows."""
     seeds = ", ".join(map(str, space.seeds))
-    return (
-        f"{space.title}: test accuracy in percent, mean ± standard deviation over seeds {seeds}; difference with 95 %"
-    )
+    return f"{space.title}: test accuracy in %, mean ± std over seeds {seeds}; paired difference with its 95 % interval"
 
 
 def draw_search(search: Suggestions, folder: Path, suffix: str) -> list[Path]:

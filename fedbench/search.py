@@ -39,6 +39,7 @@ from fedbench.results.suggestions import (
 )
 from fedbench.settings import parse_assignments
 from fedbench.spacefile import ScaledSpace, built_in_spaces, expand_space
+from fedbench.study import warn
 
 
 def parser() -> argparse.ArgumentParser:
@@ -83,18 +84,23 @@ def main(arguments: Sequence[str]) -> int:
         if options.fresh:
             forget(storage, space)
         searches = [Suggestions.open(storage, space, arm) for arm in space.arms]
-        again = sum(search.reclaim(crashed=True) for search in searches)
-        announce(space, searches, again)
-        interrupted = False
-        try:
-            run_missing(searches, store, options)
-        except KeyboardInterrupt:
-            interrupted = True
-        report = make_search_report(
-            searches, store, folder, plots=not interrupted
-        )  # who stops it does not want to wait
-        show(searches, report, url)
+        interrupted = search(searches, store, options)
+        # Who stops a search does not want to wait for plots.
+        report = make_search_report(searches, store, folder, plots=not interrupted)
+    warn(store)
+    show(searches, report, url)
     return verdict(searches, store, options.strict, interrupted, arguments)
+
+
+def search(searches: Sequence[Suggestions], store: Store, options: argparse.Namespace) -> bool:
+    """Put back what was left unfinished and run what is missing; returns whether Ctrl-C ended it."""
+    again = sum(own.reclaim(crashed=True) for own in searches)
+    announce(searches[0].space, searches, again)
+    try:
+        run_missing(searches, store, options)
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def chosen_space(options: argparse.Namespace) -> ScaledSpace:

@@ -1,4 +1,4 @@
-"""All command lines under one name: fedbench study|trial|report|data|clean."""
+"""All command lines under one name: fedbench study|search|trial|report|data|clean."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,6 +8,7 @@ from fedbench.errors import UserError, unknown
 
 COMMANDS = {
     "study": "fedbench.study",
+    "search": "fedbench.search",
     "trial": "fedbench.trial",
     "report": "fedbench.report",
     "data": "fedbench.data.__main__",

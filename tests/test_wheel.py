@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_finds_its_studies_from_another_folder(tmp_path: Path) -> None:
+def test_an_installed_wheel_finds_its_studies_and_spaces_from_another_folder(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("fedbench-*.whl")
@@ -18,9 +18,10 @@ def test_an_installed_wheel_finds_its_studies_from_another_folder(tmp_path: Path
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     # -P and the path: the wheel's files come first, the checkout and the current folder do not count
-    code = f"import sys; sys.path.insert(0, {str(site)!r}); import fedbench; from fedbench.study import main; "
-    code += "assert fedbench.__file__.startswith(sys.path[0]); sys.exit(main(['--list', '--json']))"
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=elsewhere, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert '"fixed_gamma"' in done.stdout
-    assert '"smoke"' in done.stdout
+    for command, another in (("study", "smoke"), ("search", "fair")):
+        code = f"import sys; sys.path.insert(0, {str(site)!r}); import fedbench; from fedbench.{command} import main; "
+        code += "assert fedbench.__file__.startswith(sys.path[0]); sys.exit(main(['--list', '--json']))"
+        done = subprocess.run([sys.executable, "-P", "-c", code], cwd=elsewhere, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert '"fixed_gamma"' in done.stdout
+        assert f'"{another}"' in done.stdout

@@ -1,1 +1,1 @@
-"""The one thin room that knows Ray: a trainable, a runner, and progress."""
+"""The one thin room that knows Ray: trials and searches, their runners, and progress."""

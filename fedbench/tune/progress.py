@@ -1,6 +1,7 @@
-"""Progress of a study: a live line in a terminal, plain lines elsewhere."""
+"""Progress of a study or a search: a live line in a terminal, plain lines elsewhere."""
 
 import time
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -59,3 +60,55 @@ class StudyProgress(LiveLine):
     def _left(self) -> float:
         total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
         return (time.monotonic() - self._started) / max(done, 1) * (total - done)
+
+
+class SearchProgress(LiveLine):
+    """Counts the suggestions of one method. A context manager; the searcher tells it what happens.
+
+    label: the method; done, total: suggestions; rounds: of each; show: turns a score into text.
+    """
+
+    def __init__(
+        self, label: str, done: int, total: int, rounds: int, show: Callable[[float], str], console: Console
+    ) -> None:
+        self.label, self.done, self.total, self.rounds, self.show = label, done, total, rounds, show
+        self.crashed = 0
+        self.latest = ""
+        self._running: dict[int, int] = {}
+        self._started, self._first = time.monotonic(), done
+        if console.is_terminal:
+            columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
+            self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
+            self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
+
+    def update(self, number: int, round_: int, score: float | None) -> None:
+        """A suggestion has got to a round."""
+        self._running[number] = round_
+        text = "" if score is None else f", {self.show(score)}"
+        self.latest = f"suggestion {number}: round {round_}/{self.rounds}{text}"
+        self._show()
+
+    def ended(self, number: int, values: Mapping[str, object], outcome: str, score: float | None, reason: str) -> None:
+        """A suggestion has its outcome."""
+        round_ = self._running.pop(number, 0)
+        self.crashed += outcome == "failed"
+        self.done += outcome not in ("failed", "died")
+        what = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
+        text = "" if score is None else f" {self.show(score)}"
+        after = f" after round {round_}" if outcome in ("stopped", "diverged") else ""
+        self.latest = f"{what}: {outcome}{after}{text}" + (f" ({reason})" if reason else "")
+        self._show()
+        if self._bar is None:
+            print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+
+    def _show(self) -> None:
+        if self._bar:
+            part = sum(self._running.values()) / self.rounds
+            self._bar.update(self._task, completed=self.done + part, counts=self._counts(), latest=self.latest)
+
+    def _counts(self) -> str:
+        trouble = f", {self.crashed} failed" if self.crashed else ""
+        return f"{self.label}: {self.done}/{self.total} suggestions{trouble}"
+
+    def _left(self) -> float:
+        return (time.monotonic() - self._started) / max(self.done - self._first, 1) * (self.total - self.done)

@@ -1,0 +1,237 @@
+"""Searching on Ray Tune: OptunaSearch suggests, ASHA stops early, and Optuna's storage keeps what came of it."""
+
+import logging
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import optuna
+
+# First, since it sets Ray's environment before Ray is imported.
+from fedbench.tune.runner import RunOptions, cluster, gpu_share  # isort: skip
+import ray
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler
+from ray.tune.search.optuna import OptunaSearch
+
+from fedbench.config import TrialConfig
+from fedbench.errors import ConfigError
+from fedbench.parameters import Suggester, fill
+from fedbench.plugins import import_modules
+from fedbench.results.suggestions import Suggestions
+from fedbench.settings import Settings, merge
+from fedbench.simulation.lockstep import Lockstep
+from fedbench.tune.progress import SearchProgress
+from fedbench.tune.trainable import assigned_device
+
+os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")  # a diverged suggestion has no score to report
+
+REDUCTION = 3  # ASHA lets a third go on at every rung
+EARLIEST = 5  # rounds before which a score says little about the end
+
+
+class SuggestionTrainable(tune.Trainable):
+    """One suggestion on a worker: a round of all its seeds a step. A dead process starts it again from round 1."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Take in a suggestion; the runs are built with the first step."""
+        self._payload: dict[str, Any] = {**config["search"], "configs": config["configs"]}
+        self._runs: Lockstep | None = None
+        self._round = 0
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take in the next suggestion, in the same process."""
+        self.setup(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """One round; the result says how it stands. An exception is an outcome: trying at once would not help."""
+        try:
+            return self._step()
+        except ConfigError as error:
+            return self._end("impossible", str(error))
+        except Exception as error:
+            return self._end("failed", " ".join(f"{type(error).__name__}: {error}".split())[:500])
+
+    def _step(self) -> dict[str, Any]:
+        if self._runs is None:
+            self._runs = build(self._payload)
+        step = self._runs.step()
+        self._round = step.round
+        if step.diverged:
+            return self._end("diverged", step.diverged)
+        score = {} if step.score is None else {"score": step.score}
+        if self._runs.done:
+            return {**self._end("done", ""), **score}
+        return {"round": step.round, "status": "running", "reason": "", **score}
+
+    def _end(self, status: str, reason: str) -> dict[str, Any]:
+        return {"round": self._round, "status": status, "reason": reason, "done": True}
+
+
+def build(payload: dict[str, Any]) -> Lockstep:
+    """The runs of a suggestion, from plain data (see `search_arm`)."""
+    import_modules(payload["modules"], payload["folder"])
+    device = assigned_device(payload["gpus"])
+    configs = []
+    for settings in payload["configs"]:
+        config = TrialConfig(**merge(settings, {"run": {"threads": payload["threads"]}}))
+        if config.run.device == "auto":
+            config = config.model_copy(update={"run": config.run.model_copy(update={"device": device})})
+        configs.append(config)
+    return Lockstep(configs, payload["metric"], Path(payload["data_dir"]) if payload["data_dir"] else None)
+
+
+class StoredOptunaSearch(OptunaSearch):
+    """OptunaSearch that knows how a suggestion ended, and keeps it in the storage.
+
+    OptunaSearch itself tells a stopped suggestion as complete, with the score of a low round. This one tells it as
+    pruned, so that Optuna's best, plots and samplers all know the difference.
+    """
+
+    def __init__(
+        self, suggestions: Suggestions, sampler: optuna.samplers.BaseSampler, progress: SearchProgress
+    ) -> None:
+        self.suggestions, self.progress = suggestions, progress
+        self._reported: dict[str, int] = {}
+        suggestions.study.sampler = sampler
+        super().__init__(
+            space=self._define,
+            metric="score",
+            mode=suggestions.space.space.mode,
+            sampler=sampler,
+            study_name=suggestions.study.study_name,
+            storage=suggestions.storage,
+        )
+
+    def _define(self, trial: Suggester) -> Settings:
+        """Optuna's define-by-run: conditions are decided as the values come. Returns what the worker needs."""
+        arm = self.suggestions.arm
+        settings = fill(arm.fixed, arm.parameters, lambda parameter: parameter.suggest(trial))
+        return {"configs": self.suggestions.space.suggestion_settings(settings)}
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """A round: kept as an intermediate value (a restarted suggestion reports its rounds again)."""
+        trial = self._ot_trials[trial_id]
+        if "score" in result and result["round"] > self._reported.get(trial_id, 0):
+            trial.report(result["score"], result["round"])
+            self._reported[trial_id] = result["round"]
+        self.progress.update(trial.number, result["round"], result.get("score"))
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """The end. A process that died too often leaves no result: its suggestion is put back later."""
+        trial = self._ot_trials[trial_id]
+        if error or not result or "status" not in result:
+            self.suggestions.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            self.progress.ended(trial.number, trial.params, "died", None, "its error is in the ray folder")
+            return
+        self.on_trial_result(trial_id, result)
+        outcome = "stopped" if result["status"] == "running" else result["status"]
+        score, reason = result.get("score"), result["reason"]
+        ended = {"outcome": outcome, "score": score, "rounds": result["round"], "reason": reason}
+        self.suggestions.record(trial, {**ended, "seconds": result["time_total_s"]})
+        self.progress.ended(trial.number, trial.params, outcome, score, reason)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the storage has it all."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles its search algorithm into the (disposable) experiment folder; storage and display stay here."""
+        return {}
+
+
+def first_rung(rounds: int) -> int:
+    """The round of ASHA's first rung: a ninth of all (the second is then a third), or a third where that is early."""
+    ninth = -(-rounds // REDUCTION**2)
+    return ninth if ninth >= EARLIEST else -(-rounds // REDUCTION)
+
+
+def asha(suggestions: Suggestions) -> Any:
+    """ASHA that remembers the rounds of earlier commands, so that a resumed search is as strict as one in one go."""
+    rounds = suggestions.space.length(suggestions.arm)
+    scheduler: Any = ASHAScheduler(
+        time_attr="round",
+        metric="score",
+        mode=suggestions.space.space.mode,
+        max_t=rounds,
+        grace_period=first_rung(rounds),
+        reduction_factor=REDUCTION,
+    )
+    for trial in suggestions.settled:
+        past = SimpleNamespace(trial_id=f"earlier-{trial.number}")
+        scheduler.on_trial_add(None, past)
+        for round_, score in sorted(trial.intermediate_values.items()):
+            scheduler.on_trial_result(None, past, {"round": round_, "score": score})
+        scheduler.on_trial_remove(None, past)
+    return scheduler
+
+
+def search_arm(
+    suggestions: Suggestions, options: RunOptions, *, sampler: str, stop_early: bool, progress: SearchProgress
+) -> None:
+    """Run what the budget has left; returns when every suggestion has ended, or its process has died too often.
+
+    Ctrl-C comes through as KeyboardInterrupt; the next command puts back what was running.
+    """
+    with cluster(options):
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        for _ in range(options.max_failures + 1):
+            left = suggestions.left - progress.crashed
+            if left <= 0:
+                return
+            scheduler = asha(suggestions) if stop_early else None
+            searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), progress)
+            _fit(suggestions, left, options, searcher, scheduler)
+            suggestions.reclaim(crashed=False)
+
+
+def _fit(
+    suggestions: Suggestions,
+    count: int,
+    options: RunOptions,
+    searcher: StoredOptunaSearch,
+    scheduler: Any,
+) -> None:
+    gpus = gpu_share(options)
+    tuner = tune.Tuner(
+        tune.with_resources(SuggestionTrainable, {"cpu": options.cpus_per_trial, "gpu": gpus}),
+        param_space={"search": payload(suggestions, options, gpus)},
+        tune_config=tune.TuneConfig(
+            search_alg=searcher,
+            scheduler=scheduler,
+            num_samples=count,
+            reuse_actors=True,
+            max_concurrent_trials=slots(options, gpus),
+            trial_name_creator=lambda trial: f"{suggestions.arm.slug}-{trial.trial_id}",
+            trial_dirname_creator=lambda trial: f"{suggestions.arm.slug}-{trial.trial_id}",
+        ),
+        run_config=tune.RunConfig(
+            name=f"search-{suggestions.space.name}-{suggestions.arm.slug}-{time.strftime('%Y%m%d-%H%M%S')}",
+            storage_path=str((options.out / "ray").resolve()),
+            failure_config=tune.FailureConfig(max_failures=options.max_failures),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+
+
+def payload(suggestions: Suggestions, options: RunOptions, gpus: float) -> dict[str, Any]:
+    """What is the same for all suggestions, as plain data for a worker."""
+    return {
+        "metric": suggestions.space.space.metric,
+        "folder": str(Path.cwd()),
+        "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
+        "modules": list(options.modules),
+        "threads": max(1, int(options.cpus_per_trial)),
+        "gpus": gpus,
+    }
+
+
+def slots(options: RunOptions, gpus: float) -> int:
+    """How many suggestions run at a time: no more are asked for, since each profits from those that have ended."""
+    have = ray.cluster_resources()
+    fit = [have.get("CPU", 1) / options.cpus_per_trial] + ([have.get("GPU", 0) / gpus] if gpus else [])
+    return max(1, min(int(min(fit)), options.max_concurrent or 10**9))

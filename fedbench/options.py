@@ -61,15 +61,20 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
         if not equals or not values:
             raise UserError(f"--only {text}: expected key=value[,value], such as data.alpha=100,1")
         only[key] = values.split(",")
-    try:
-        seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else None
-    except ValueError:
-        raise UserError(f"--seeds {options.seeds}: expected whole numbers, such as 8,9,10") from None
+    seeds = chosen_seeds(options)
     if options.study == EVERYTHING and only:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
     names = [name for name in built_in() if name != SMOKE] if options.study == EVERYTHING else [options.study]
     changes = parse_assignments(options.set)
     return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
+
+
+def chosen_seeds(options: argparse.Namespace) -> list[int] | None:
+    """The seeds that the options name, if they do."""
+    try:
+        return [int(seed) for seed in options.seeds.split(",")] if options.seeds else None
+    except ValueError:
+        raise UserError(f"--seeds {options.seeds}: expected whole numbers, such as 8,9,10") from None
 
 
 def check_resources(options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
 from fedbench.config import TrialConfig
 from fedbench.data.federation import check_data
 from fedbench.errors import UserError
-from fedbench.options import add_run_options, add_study_options, check_resources, run_options
+from fedbench.options import add_run_options, add_study_options, check_resources, chosen_seeds, run_options
 from fedbench.parameters import corners
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
@@ -113,10 +113,7 @@ def chosen_space(options: argparse.Namespace) -> ScaledSpace:
         if key != "method" or not values:
             raise UserError(f"--only {text}: a search is picked by method, such as --only method=FedAvg,FedLAW")
         only += values.split(",")
-    try:
-        seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else None
-    except ValueError:
-        raise UserError(f"--seeds {options.seeds}: expected whole numbers, such as 8,9,10") from None
+    seeds = chosen_seeds(options)
     changes = parse_assignments(options.set)
     space = expand_space(
         options.space, options.scale, changes=changes, only=only or None, seeds=seeds, trials=options.trials

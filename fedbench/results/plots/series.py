@@ -38,6 +38,16 @@ REACH = 4.0  # how many standard deviations to both sides a distribution is show
 LABEL_WIDTH = 30  # characters in a line of an axis' label
 TOGETHER = {"norm_opt": "norm"}  # and what their common axis is called, by the first of them
 UNITS = {"value": "{}", "difference": "difference in {}", "relative": "relative gain in {}, %"}
+AXES = {  # settings as axes, with their units
+    "clients.corrupted": "corrupted clients (share)",
+    "clients.count": "number of clients",
+    "clients.epochs": "local epochs",
+    "clients.participation": "participation (share of clients)",
+    "clients.weight_decay": "local weight decay",
+    "data.alpha": "alpha of the Dirichlet partition",
+    "proxy.size": "proxy set (images)",
+    "server.global_lr": "global learning rate",
+}
 PROFILES = {  # table -> its columns x and y, their names
     "rescaled": ("gamma", "loss", "rescaled by gamma", "test loss"),
     "landscape": ("step", "loss", "step along the top eigenvector", "training loss"),
@@ -107,7 +117,7 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
         place.minorticks_off()
     else:
         place.set_xticks(range(len(order)), [text_label(label) for label in order])
-    place.set_xlabel(short(spec.x))
+    place.set_xlabel(AXES.get(spec.x, short(spec.x)))
     name = METRICS[scene.part].label
     text = UNITS[spec.show].format(name.removesuffix(" (%)") if spec.show == "relative" else name)
     place.set_ylabel(fill(text, LABEL_WIDTH))

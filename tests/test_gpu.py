@@ -11,10 +11,7 @@ import torch
 from fedbench.study import main
 
 Command = Callable[..., tuple[int, str, str]]
-pytestmark = [
-    pytest.mark.xdist_group("ray"),
-    pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU would be used"),
-]
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU would be used")
 
 PLUGIN = """
 import os, time

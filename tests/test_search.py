@@ -25,7 +25,6 @@ from fedbench.studyfile import expand
 from fedbench.trial import main as trial_main
 
 Command = Callable[..., tuple[int, str, str]]
-pytestmark = pytest.mark.xdist_group("ray")  # one Ray at a time
 
 SPACE = """
 title: Mine

@@ -18,7 +18,7 @@ from fedbench.study import main
 from fedbench.studyfile import ScaledStudy, built_in, expand
 
 Command = Callable[..., tuple[int, str, str]]
-pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 NAMES = sorted(name for name in built_in() if name != SMOKE)
 
 

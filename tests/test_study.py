@@ -22,7 +22,6 @@ from fedbench.results.tables import TIME_COLUMNS
 from fedbench.study import main
 
 Command = Callable[..., tuple[int, str, str]]
-pytestmark = pytest.mark.xdist_group("ray")  # one Ray at a time
 
 STUDY = """
 title: Mine

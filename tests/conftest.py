@@ -1,4 +1,5 @@
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def timeless(records: list[Record]) -> list[dict[str, Any]]:
     """Records without their time columns."""
     return [{k: v for k, v in record.as_dict().items() if not k.startswith("seconds")} for record in records]
+
+
+def heed_interrupts() -> None:
+    """For a child process, before it starts: Ctrl-C counts, even where the tests themselves run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,6 +1,5 @@
 """Searches on a real Ray: from one command to the best settings, through kills and continuations."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from fedbench.settings import load_yaml
 from fedbench.spacefile import ScaledSpace, expand_space
 from fedbench.studyfile import expand
 from fedbench.trial import main as trial_main
+from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -208,7 +208,9 @@ def test_a_crash_is_told_with_its_reason_and_tried_again_by_the_next_command(
 
 def start(file: str, out: Path, *more: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "fedbench.search", file, "--out", str(out), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
 
 
 def in_the_middle(search: Suggestions, finished: int) -> bool:

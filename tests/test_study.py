@@ -20,6 +20,7 @@ from ray.cluster_utils import Cluster
 from fedbench.report import main as report_main
 from fedbench.results.tables import TIME_COLUMNS
 from fedbench.study import main
+from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -152,7 +153,9 @@ def test_the_cached_data_are_unchanged_by_a_study_with_corrupted_clients(
 
 def start(file: str, out: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "fedbench.study", file, "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:

@@ -109,7 +109,10 @@ class CurvesSpec(ColourSpec):
 
 
 class SweepSpec(ColourSpec):
-    """A metric against an axis: mean over seeds with a band of one standard deviation; a column for every metric."""
+    """A metric against an axis: mean over seeds with a band of one standard deviation; a column for every metric.
+
+    Values that are no numbers, or not all above zero where `log` asks for it, are evenly spaced.
+    """
 
     one_cell = True
     kind: Literal["sweep"] = "sweep"

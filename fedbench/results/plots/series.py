@@ -36,6 +36,7 @@ SEVERAL = {  # names in a legend, where one figure has several
 LEAST_FOR_A_HISTOGRAM = 10
 REACH = 4.0  # how many standard deviations to both sides a distribution is shown
 LABEL_WIDTH = 30  # characters in a line of an axis' label
+TICK_WIDTH = 12  # and of a tick's
 TOGETHER = {"norm_opt": "norm"}  # and what their common axis is called, by the first of them
 UNITS = {"value": "{}", "difference": "difference in {}", "relative": "relative gain in {}, %"}
 AXES = {  # settings as axes, with their units
@@ -116,7 +117,7 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
         place.set_xticks(numbers, [text_label(label) for label in order])
         place.minorticks_off()
     else:
-        place.set_xticks(range(len(order)), [text_label(label) for label in order])
+        place.set_xticks(range(len(order)), [fill(text_label(label), TICK_WIDTH) for label in order])
     place.set_xlabel(AXES.get(spec.x, short(spec.x)))
     name = METRICS[scene.part].label
     text = UNITS[spec.show].format(name.removesuffix(" (%)") if spec.show == "relative" else name)

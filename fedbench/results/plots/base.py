@@ -1,6 +1,6 @@
 """What the kinds of figures share: palette, panels, lines with bands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,18 @@ class Scene:
         """(cell, colour, label) of every cell: the colour goes with its place on the colour axis."""
         if spec.colour is None:
             return [(cell, COLOURS[1], "") for cell in self.cells]
-        order = self.study.labels(spec.colour, spec.where)
-        found = [(cell, order.index(cell.labels[spec.colour])) for cell in self.cells]
-        return [(cell, COLOURS[place % len(COLOURS)], text_label(order[place])) for cell, place in found]
+        found = [(cell, self._place(cell, spec), cell.labels[spec.colour]) for cell in self.cells]
+        return [(cell, COLOURS[place % len(COLOURS)], text_label(label)) for cell, place, label in found]
+
+    def dash(self, cell: Cell, spec: ColourSpec) -> str:
+        """The line style of a cell: another one where the colours begin again."""
+        return DASHES[self._place(cell, spec) // len(COLOURS) % len(DASHES)]
+
+    def _place(self, cell: Cell, spec: ColourSpec) -> int:
+        """The cell's place on the colour axis."""
+        if spec.colour is None:
+            return 0
+        return self.study.labels(spec.colour, spec.where).index(cell.labels[spec.colour])
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ def listed(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def rounds_there(wanted: Sequence[int], there: "pd.Series[int]") -> list[int]:
+def rounds_there(wanted: Sequence[int], there: Iterable[int]) -> list[int]:
     """The wanted rounds, each replaced by the nearest one that was recorded."""
     recorded = sorted(set(there))
     return sorted({min(recorded, key=lambda t: (abs(t - w), t)) for w in wanted}) if recorded else []

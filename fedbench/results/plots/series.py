@@ -77,7 +77,8 @@ def curves(place: Axes, scene: Scene, spec: CurvesSpec) -> None:
                 continue
             text = ", ".join(part for part in (label, SEVERAL.get(name, name) if len(names) > 1 else "") if part)
             own = colour if spec.colour or len(names) == 1 else COLOURS[number]
-            line(place, pd.concat(values, axis=1).dropna(), own, DASHES[number % len(DASHES)], text)
+            dash = DASHES[number % len(DASHES)] if len(names) > 1 else scene.dash(cell, spec)
+            line(place, pd.concat(values, axis=1).dropna(), own, dash, text)
         if spec.critical:
             _mark_critical(place, scene.done(cell), colour if spec.colour else "0.4")
     name = NAMES.get(names[0], names[0].replace("_", " "))
@@ -104,14 +105,14 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
     order = scene.study.labels(spec.x, spec.where)
     numbers = [float(label) for label in order if isinstance(label, (int, float))]
     numeric = len(numbers) == len(order) and not (spec.log and min(numbers) <= 0)
-    groups: dict[tuple[str, str], dict[float, dict[int, float]]] = {}
+    groups: dict[tuple[str, str, str], dict[float, dict[int, float]]] = {}
     for cell, colour, label in scene.coloured(spec):
         x = float(cell.labels[spec.x]) if numeric else float(order.index(cell.labels[spec.x]))  # type: ignore[arg-type]
         values = values_by_seed(scene.study, [cell], scene.trials, scene.part, spec.show)
-        groups.setdefault((colour, label), {})[x] = values
-    for (colour, label), points in groups.items():
+        groups.setdefault((colour, scene.dash(cell, spec), label), {})[x] = values
+    for (colour, dash, label), points in groups.items():
         frame = pd.DataFrame.from_dict(points, orient="index").sort_index().dropna(how="all")
-        line(place, frame, colour, "-", label, marker="o", markersize=3)
+        line(place, frame, colour, dash, label, marker="o", markersize=3)
     if numeric:
         place.set_xscale("log" if spec.log else "linear")
         place.set_xticks(numbers, [text_label(label) for label in order])
@@ -156,8 +157,9 @@ def profile(place: Axes, scene: Scene, spec: ProfileSpec) -> None:
         tables = [table for table in tables if len(table)]
         if tables and spec.of == "histogram":
             tables = _densities(tables)
+        dash = scene.dash(cell, spec)
         if tables:
-            line(place, pd.concat([table.set_index(x)[y] for table in tables], axis=1), colour, "-", label)
+            line(place, pd.concat([table.set_index(x)[y] for table in tables], axis=1), colour, dash, label)
     place.set_xlabel(x_name)
     place.set_ylabel(y_name)
 

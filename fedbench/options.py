@@ -1,13 +1,14 @@
 """The options that several command lines share: which study at which scale, and what to run it on."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbench.errors import UserError
 from fedbench.settings import parse_assignments
 from fedbench.specs import SCALES
-from fedbench.studyfile import ScaledStudy, built_in, expand
+from fedbench.studyfile import ScaledStudy, expand, study_files
 
 if TYPE_CHECKING:
     from fedbench.tune.runner import RunOptions
@@ -32,6 +33,20 @@ def add_study_options(options: argparse.ArgumentParser) -> None:
         "--import", action="append", default=[], metavar="MODULE", dest="modules", help="a module with your own methods"
     )
     add("--out", type=Path, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
+
+
+def add_list_options(options: argparse.ArgumentParser, what: str) -> None:
+    """The options of a command that can list what comes with fedbench."""
+    options.add_argument("--list", action="store_true", help=f"list the built-in {what}")
+    options.add_argument("--json", action="store_true", help="with --list: as JSON")
+
+
+def add_conduct_options(options: argparse.ArgumentParser, *, fresh: str, strict: str) -> None:
+    """The options that say whether to run at all, what to forget before, and what to make of failures."""
+    add = options.add_argument
+    add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
+    add("--fresh", action="store_true", help=fresh)
+    add("--strict", action="store_true", help=f"exit with 1 if any {strict} failed or diverged")
 
 
 def add_run_options(options: argparse.ArgumentParser) -> None:
@@ -64,7 +79,7 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
     seeds = chosen_seeds(options)
     if options.study == EVERYTHING and only:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
-    names = [name for name in built_in() if name != SMOKE] if options.study == EVERYTHING else [options.study]
+    names = [name for name in study_files() if name != SMOKE] if options.study == EVERYTHING else [options.study]
     changes = parse_assignments(options.set)
     return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
 
@@ -87,6 +102,12 @@ def check_resources(options: argparse.Namespace) -> None:
     ):
         if value is not None and not value >= least:
             raise UserError(f"{name} {value}: must be at least {least}")
+
+
+def slots(options: argparse.Namespace) -> int:
+    """How many trials this machine's CPUs run at a time."""
+    fit = max(1, int((os.cpu_count() or 1) / options.cpus_per_trial))
+    return min(fit, options.max_concurrent or fit)
 
 
 def run_options(options: argparse.Namespace) -> "RunOptions":

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from fedbench.errors import ConfigError, unknown
 from fedbench.settings import Settings, merge, nest
@@ -43,14 +43,19 @@ class Parameter:
     step: int = 1
     when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends of a range."""
+        return cast(tuple[float, float], self.values)
+
     def suggest(self, trial: Suggester) -> Value:
         """Ask Optuna for a value."""
-        low, high = self.values[0], self.values[-1]
         if self.kind == "choice":
             return trial.suggest_categorical(self.name, self.values)
+        low, high = self.ends
         if self.kind == "int":
-            return trial.suggest_int(self.name, low, high, step=self.step)  # type: ignore[arg-type]
-        return trial.suggest_float(self.name, low, high, log=self.kind == "loguniform")  # type: ignore[arg-type]
+            return trial.suggest_int(self.name, int(low), int(high), step=self.step)
+        return trial.suggest_float(self.name, low, high, log=self.kind == "loguniform")
 
     def contains(self, value: Any) -> bool:
         """Whether a search could suggest this value."""
@@ -58,9 +63,8 @@ class Parameter:
             return value in self.values
         if not isinstance(value, int | float):
             return False
-        low, high = self.values  # numbers, in a range
-        on_grid = self.kind != "int" or (value - low) % self.step == 0  # type: ignore[operator]
-        return bool(low <= value <= high and on_grid)  # type: ignore[operator]
+        low, high = self.ends
+        return low <= value <= high and (self.kind != "int" or (value - low) % self.step == 0)
 
     def describe(self) -> Settings:
         """Plain data that is equal for equal parameters."""

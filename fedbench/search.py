@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import shlex
 import sys
 from collections import Counter
@@ -16,7 +15,16 @@ from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
 from fedbench.config import TrialConfig
 from fedbench.data.federation import check_data
 from fedbench.errors import UserError
-from fedbench.options import add_run_options, add_study_options, check_resources, chosen_seeds, run_options
+from fedbench.options import (
+    add_conduct_options,
+    add_list_options,
+    add_run_options,
+    add_study_options,
+    check_resources,
+    chosen_seeds,
+    run_options,
+    slots,
+)
 from fedbench.parameters import corners
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
@@ -38,7 +46,7 @@ from fedbench.results.suggestions import (
     sole_driver,
 )
 from fedbench.settings import parse_assignments
-from fedbench.spacefile import ScaledSpace, built_in_spaces, expand_space
+from fedbench.spacefile import ScaledSpace, expand_space, space_files
 from fedbench.study import warn
 
 
@@ -47,16 +55,17 @@ def parser() -> argparse.ArgumentParser:
     options = Parser(prog="python -m fedbench.search", description="Search for the best settings of methods.")
     add = options.add_argument
     add("space", nargs="?", metavar="NAME|FILE", help="a built-in search space, or a YAML file of your own")
-    add("--list", action="store_true", help="list the built-in search spaces")
-    add("--json", action="store_true", help="with --list: as JSON")
+    add_list_options(options, "search spaces")
     add("--trials", type=int, metavar="N", help="suggestions for each method, in total with those that there are")
     add("--sampler", choices=SAMPLERS, default="tpe", help="how Optuna chooses (tpe)")
     add("--scheduler", choices=("asha", "none"), default="asha", help="asha stops what falls behind (asha)")
     add("--storage", metavar="URL", help="Optuna's storage (an SQLite file under --out)")
     add_study_options(options)
-    add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
-    add("--fresh", action="store_true", help="forget the suggestions of this search and start over")
-    add("--strict", action="store_true", help="exit with 1 if any suggestion or run of the table failed or diverged")
+    add_conduct_options(
+        options,
+        fresh="forget the suggestions of this search and start over",
+        strict="suggestion or run of the table",
+    )
     add_run_options(options)
     return options
 
@@ -68,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         return list_spaces(options.json)
     if not options.space:
-        raise UserError(f"name a search space: {', '.join(built_in_spaces())}, or a YAML file")
+        raise UserError(f"name a search space: {', '.join(space_files())}, or a YAML file")
     check_resources(options)
     space, store = chosen_space(options), Store(options.out)
     folder = options.out / "searches" / space.name / space.scale
@@ -244,10 +253,9 @@ def show_estimate(space: ScaledSpace, store: Store, url: str, options: argparse.
         print(f"{arm.label}: {left} of {space.trials} suggestions to run over {', '.join(map(str, arm.parameters))}")
         configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
     cost = estimate(configs, store)
-    slots = max(1, int((os.cpu_count() or 1) / options.cpus_per_trial))
-    slots = min(slots, options.max_concurrent or slots)
-    print(f"{len(space.suggestion_seeds)} runs a suggestion, {slots} suggestions at a time on this machine's CPUs")
-    print(f"time: at most about {clock(cost.seconds / slots)} ({clock(cost.seconds)} on one worker; {cost.source})")
+    at_once = slots(options)
+    print(f"{len(space.suggestion_seeds)} runs a suggestion, {at_once} suggestions at a time on this machine's CPUs")
+    print(f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
     print(f"memory: about {cost.memory * len(space.suggestion_seeds) / 2**20:.0f} MiB for a suggestion")
     return DONE
 
@@ -255,7 +263,7 @@ def show_estimate(space: ScaledSpace, store: Store, url: str, options: argparse.
 def list_spaces(as_json: bool) -> int:
     """Print the built-in spaces: name, what it tunes, methods, suggestions for each at every scale."""
     found: list[dict[str, Any]] = []
-    for name in built_in_spaces():
+    for name in space_files():
         scaled = {scale: expand_space(name, scale, changes={}) for scale in ("quick", "paper")}
         budget = {scale: space.trials for scale, space in scaled.items()}
         methods = [arm.label for arm in scaled["quick"].arms]

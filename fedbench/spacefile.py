@@ -3,17 +3,16 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
-from fedbench.explain import explain
+from fedbench.library import built_in, load
 from fedbench.parameters import MISSING, Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
-from fedbench.settings import Settings, load_raw_yaml, merge, nest
+from fedbench.settings import Settings, merge, nest
 from fedbench.specs import Part
 
 VALIDATION = 0.2  # share of the training data that a suggestion is scored on, where the space says nothing
@@ -23,6 +22,9 @@ MODES = {"validation_accuracy": "max", "validation_loss": "min"}
 
 Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 Budget = Annotated[int, Field(ge=1)]
+
+
+SpaceScaleName = Literal["quick", "paper"]
 
 
 class SpaceScale(Part):
@@ -54,7 +56,7 @@ class Space(Part):
     rounds: Budget | None = None
     suggestion_seeds: Seeds
     seeds: Seeds
-    scales: dict[Literal["quick", "paper"], SpaceScale]
+    scales: dict[SpaceScaleName, SpaceScale]
 
 
 @dataclass(frozen=True)
@@ -146,25 +148,9 @@ class ScaledSpace:
         }
 
 
-def built_in_spaces() -> dict[str, Path]:
-    """The built-in spaces by name: in an installed wheel, and in a checkout."""
-    package = Path(str(files("fedbench")))
-    folders = (package / "_search_spaces", package.parent / "search_spaces")
-    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
-
-
-def load_space(name: str) -> tuple[str, Space]:
-    """A built-in space by its name, or one of the user's by its path; returns its short name too."""
-    path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        known = built_in_spaces()
-        if name not in known:
-            raise UserError(f"{unknown('search space', name, known)}; or name a .yaml file")
-        path = known[name]
-    try:
-        return path.stem, Space(**load_raw_yaml(path))
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {explain(error, Space)}") from None
+def space_files() -> dict[str, Path]:
+    """The built-in spaces by name."""
+    return built_in("search_spaces")
 
 
 def expand_space(
@@ -177,8 +163,8 @@ def expand_space(
     trials: int | None = None,
 ) -> ScaledSpace:
     """A space at a scale, with base settings changed, methods picked, seeds and budget replaced; all of it checked."""
-    stem, space = load_space(name)
-    spec = space.scales.get("quick" if scale == "tiny" else scale)  # type: ignore[call-overload]
+    stem, space = load("search_spaces", name, Space, "search space")
+    spec = space.scales.get(cast(SpaceScaleName, "quick" if scale == "tiny" else scale))
     if spec is None:
         raise UserError(f"search space '{stem}' has no scale '{scale}'; it has {', '.join(space.scales)}")
     if MODES[space.metric] != space.mode:

@@ -198,13 +198,11 @@ class ClaimSpec(Part):
         return {}
 
 
-class BeatsSpec(ClaimSpec):
-    """At `point` the value is higher (or lower) than at `against`, which is the study's baseline by default."""
+class PairSpec(ClaimSpec):
+    """About the difference between `point` and `against`, which is the study's baseline by default."""
 
-    check: Literal["beats"]
     point: Point
     against: Point | None = None
-    wins: Literal["higher", "lower"] = "higher"
 
     @property
     def names(self) -> Where:
@@ -213,17 +211,23 @@ class BeatsSpec(ClaimSpec):
         return {axis: [point[axis] for point in points if axis in point] for point in points for axis in point}
 
 
-class ComparableSpec(BeatsSpec):
+class BeatsSpec(PairSpec):
+    """At `point` the value is higher (or lower) than at `against`."""
+
+    check: Literal["beats"]
+    wins: Literal["higher", "lower"] = "higher"
+
+
+class ComparableSpec(PairSpec):
     """The paired difference between two points is within a margin."""
 
-    check: Literal["comparable"]  # type: ignore[assignment]
+    check: Literal["comparable"]
     margin: Annotated[float, Field(gt=0)]
 
 
-class SomePointSpec(ClaimSpec):
-    """Some point of an axis beats the baseline; which one, is chosen by the other seeds."""
+class AxisSpec(ClaimSpec):
+    """About the points of an axis."""
 
-    check: Literal["some_point_beats_baseline"]
     axis: str
 
     @property
@@ -232,17 +236,23 @@ class SomePointSpec(ClaimSpec):
         return {self.axis: []}
 
 
-class TrendSpec(SomePointSpec):
+class SomePointSpec(AxisSpec):
+    """Some point of an axis beats the baseline; which one, is chosen by the other seeds."""
+
+    check: Literal["some_point_beats_baseline"]
+
+
+class TrendSpec(AxisSpec):
     """The value rises (or falls) along an axis: the slope over its points, in order."""
 
-    check: Literal["trend"]  # type: ignore[assignment]
+    check: Literal["trend"]
     direction: Literal["rises", "falls"]
 
 
-class ExtremeSpec(SomePointSpec):
+class ExtremeSpec(AxisSpec):
     """The value is the smallest (or largest) at one point of an axis; its rival is chosen by the other seeds."""
 
-    check: Literal["extreme"]  # type: ignore[assignment]
+    check: Literal["extreme"]
     at: Label
     which: Literal["smallest", "largest"]
 

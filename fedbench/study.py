@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import os
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +18,16 @@ from fedbench.config import TrialConfig
 from fedbench.data.federation import check_data
 from fedbench.errors import UserError
 from fedbench.metrics import METRICS
-from fedbench.options import add_run_options, add_study_options, check_resources, chosen_studies, run_options
+from fedbench.options import (
+    add_conduct_options,
+    add_list_options,
+    add_run_options,
+    add_study_options,
+    check_resources,
+    chosen_studies,
+    run_options,
+    slots,
+)
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
 from fedbench.results.estimate import estimate
@@ -27,7 +35,7 @@ from fedbench.results.report import Report, make_report, mixed, note, stored_tri
 from fedbench.results.store import Store
 from fedbench.results.tables import PROXY_COLUMN, row_keys, shown
 from fedbench.specs import TableSpec
-from fedbench.studyfile import ScaledStudy, built_in, expand
+from fedbench.studyfile import ScaledStudy, expand, study_files
 
 VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
 
@@ -35,14 +43,12 @@ VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive
 def parser() -> argparse.ArgumentParser:
     """The options of this command."""
     options = Parser(prog="python -m fedbench.study", description="Run a study and show its tables.")
-    add = options.add_argument
-    add("study", nargs="?", metavar="NAME|FILE", help="a built-in study, all of them (all), or a YAML file")
-    add("--list", action="store_true", help="list the built-in studies")
-    add("--json", action="store_true", help="with --list: as JSON")
+    options.add_argument(
+        "study", nargs="?", metavar="NAME|FILE", help="a built-in study, all of them (all), or a YAML file"
+    )
+    add_list_options(options, "studies")
     add_study_options(options)
-    add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
-    add("--fresh", action="store_true", help="remove what is stored of this study and run it again")
-    add("--strict", action="store_true", help="exit with 1 if any trial failed or diverged")
+    add_conduct_options(options, fresh="remove what is stored of this study and run it again", strict="trial")
     add_run_options(options)
     return options
 
@@ -54,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         return list_studies(Store(options.out), options.json)
     if not options.study:
-        raise UserError(f"name a study: {', '.join(built_in())}, all, or a YAML file")
+        raise UserError(f"name a study: {', '.join(study_files())}, all, or a YAML file")
     check_resources(options)
     studies, store = chosen_studies(options), Store(options.out)
     if not options.dry_run:
@@ -111,13 +117,10 @@ def warn(store: Store) -> None:
 def show_estimate(missing: list[TrialConfig], store: Store, options: argparse.Namespace) -> int:
     """Print what is left to do, and roughly what it costs."""
     cost = estimate(missing, store)
-    slots = max(1, int((os.cpu_count() or 1) / options.cpus_per_trial))
-    slots = min(slots, options.max_concurrent or slots)
-    print(f"{len(missing)} trials to run, {slots} at a time on this machine's CPUs")
-    print(f"time: about {clock(cost.seconds / slots)} ({clock(cost.seconds)} on one worker; {cost.source})")
-    print(
-        f"memory: about {cost.memory / 2**20:.0f} MiB for the largest trial, {slots * cost.memory / 2**20:.0f} in all"
-    )
+    at_once, memory = slots(options), cost.memory / 2**20
+    print(f"{len(missing)} trials to run, {at_once} at a time on this machine's CPUs")
+    print(f"time: about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
+    print(f"memory: about {memory:.0f} MiB for the largest trial, {at_once * memory:.0f} in all")
     print(f"disk: about {cost.disk / 2**20:.1f} MiB")
     gpu = [trial.summary.get("peak_gpu_memory_bytes") or 0 for trial in store.all()]
     if any(gpu):
@@ -169,8 +172,8 @@ def verdict(reports: Sequence[Report], strict: bool) -> int:
 
 def list_studies(store: Store, as_json: bool) -> int:
     """Print the built-in studies: name, what it shows, trials of each scale, how many are done."""
-    found = []
-    for name in built_in():
+    found: list[dict[str, Any]] = []
+    for name in study_files():
         scaled = {scale: expand(name, scale, changes={}, only={}, seeds=None) for scale in ("quick", "paper")}
         trials = {
             scale: {"trials": len(study.trials), "done": len(stored_trials(study, store))}
@@ -182,8 +185,8 @@ def list_studies(store: Store, as_json: bool) -> int:
         return DONE
     table = Table("study", "shows", "quick", "paper")
     for row in found:
-        counts = [f"{row[scale]['done']}/{row[scale]['trials']}" for scale in ("quick", "paper")]  # type: ignore[index]
-        table.add_row(str(row["name"]), str(row["shows"]), *counts)
+        counts = [f"{row[scale]['done']}/{row[scale]['trials']}" for scale in ("quick", "paper")]
+        table.add_row(row["name"], row["shows"], *counts)
     Console().print(table)
     return DONE
 

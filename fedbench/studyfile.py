@@ -3,17 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import cast
 
-from pydantic import ValidationError
-
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
-from fedbench.explain import explain
-from fedbench.settings import Settings, load_raw_yaml, merge, nest
+from fedbench.library import built_in, load
+from fedbench.settings import Settings, merge, nest
 from fedbench.specs import Axis, Label, ScaleName, ScaleSpec, Study, Where
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
@@ -64,32 +61,14 @@ class ScaledStudy:
         return found
 
 
-def study_folders() -> list[Path]:
-    """Where built-in studies are: in an installed wheel, and in a checkout."""
-    package = Path(str(files("fedbench")))
-    return [folder for folder in (package / "_studies", package.parent / "studies") if folder.is_dir()]
-
-
-def built_in() -> dict[str, Path]:
+def study_files() -> dict[str, Path]:
     """The built-in studies by name."""
-    return {path.stem: path for folder in study_folders() for path in sorted(folder.glob("*.yaml"))}
+    return built_in("studies")
 
 
 def load_study(name: str) -> tuple[str, Study]:
     """A built-in study by its name, or one of the user's by its path; returns its short name too."""
-    path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        known = built_in()
-        if name not in known:
-            raise UserError(f"{unknown('study', name, known)}; or name a .yaml file")
-        path = known[name]
-    raw = load_raw_yaml(path)
-    try:
-        return path.stem, Study(**raw)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {explain(error, Study)}") from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    return load("studies", name, Study, "study")
 
 
 def expand(

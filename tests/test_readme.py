@@ -4,9 +4,9 @@ from pathlib import Path
 
 from fedbench.metrics import METRICS
 from fedbench.results.claims import CHECKS
-from fedbench.spacefile import built_in_spaces
+from fedbench.spacefile import space_files
 from fedbench.specs import CLAIMS, PLOTS
-from fedbench.studyfile import built_in, expand
+from fedbench.studyfile import expand, study_files
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
@@ -19,12 +19,12 @@ def test_the_readmes_study_is_a_study(tmp_path: Path) -> None:
 
 
 def test_the_readme_lists_every_study() -> None:
-    assert all(f"| `{name}` |" in README for name in built_in())
+    assert all(f"| `{name}` |" in README for name in study_files())
 
 
 def test_the_readme_lists_every_search_space() -> None:
     spaces = README.split("| space | tunes |")[1].split("\n\n")[0]
-    assert all(f"`{name}`" in spaces for name in built_in_spaces())
+    assert all(f"`{name}`" in spaces for name in space_files())
 
 
 def test_the_readme_names_every_metric_kind_of_plot_and_check() -> None:

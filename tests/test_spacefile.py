@@ -10,7 +10,7 @@ import ray
 from fedbench import ConfigError
 from fedbench.parameters import MISSING, corners, look_up
 from fedbench.search import main
-from fedbench.spacefile import ScaledSpace, built_in_spaces, expand_space
+from fedbench.spacefile import ScaledSpace, expand_space, space_files
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -35,11 +35,11 @@ def space(folder: Path, text: str = GOOD, **options: Any) -> ScaledSpace:
 
 def test_all_spaces_are_there() -> None:
     wanted = {"fedlaw", "fedprox", "feddyn", "fedadam", "feddf", "fedbe", "server_ft", "fixed_gamma", "client", "fair"}
-    assert set(built_in_spaces()) == wanted
+    assert set(space_files()) == wanted
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper", "tiny"])
-@pytest.mark.parametrize("name", built_in_spaces())
+@pytest.mark.parametrize("name", space_files())
 def test_every_parameter_of_a_shipped_space_is_a_config_key_at_every_scale(name: str, scale: str) -> None:
     scaled = expand_space(name, scale, changes={})
     for arm in scaled.arms:
@@ -51,7 +51,7 @@ def test_every_parameter_of_a_shipped_space_is_a_config_key_at_every_scale(name:
 
 
 def test_shipped_spaces_hold_the_defaults() -> None:
-    for name in built_in_spaces():
+    for name in space_files():
         for scale in ("quick", "paper"):
             scaled = expand_space(name, scale, changes={})
             for arm in scaled.arms:
@@ -204,7 +204,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 
 def test_the_readmes_space_is_a_space_and_every_space_is_in_it(tmp_path: Path) -> None:
     section = README.split("## Search\n")[1].split("\n## ")[0]
-    assert all(f"`{name}`" in section for name in built_in_spaces())
+    assert all(f"`{name}`" in section for name in space_files())
     block = "".join(line[4:] + "\n" for line in section.splitlines() if line.startswith("    "))
     scaled = space(tmp_path, block)
     assert [len(arm.parameters) for arm in scaled.arms] == [4, 5]

@@ -15,11 +15,11 @@ from fedbench.report import main as report_main
 from fedbench.results.store import Store
 from fedbench.results.tables import layout, places
 from fedbench.study import main
-from fedbench.studyfile import ScaledStudy, built_in, expand
+from fedbench.studyfile import ScaledStudy, expand, study_files
 
 Command = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.slow
-NAMES = sorted(name for name in built_in() if name != SMOKE)
+NAMES = sorted(name for name in study_files() if name != SMOKE)
 
 
 def tiny(name: str) -> ScaledStudy:

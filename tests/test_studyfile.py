@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fedbench.errors import UserError
-from fedbench.studyfile import built_in, expand, load_study
+from fedbench.studyfile import expand, load_study, study_files
 
 MINIMAL = """
 title: Mine
@@ -58,7 +58,7 @@ def test_the_papers_numbers_cover_the_whole_table() -> None:
     assert all(len(row) == 2 + 6 for row in rows)
 
 
-@pytest.mark.parametrize("name", sorted(built_in()))
+@pytest.mark.parametrize("name", sorted(study_files()))
 def test_every_built_in_study_expands_at_every_scale(name: str) -> None:
     for scale in ("quick", "paper", "tiny"):
         assert expanded(name, scale).trials

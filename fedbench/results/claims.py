@@ -22,6 +22,7 @@ from fedbench.specs import (
     ExtremeSpec,
     HigherSpec,
     Label,
+    PairSpec,
     SomePointSpec,
     TrendSpec,
     Where,
@@ -134,20 +135,24 @@ def _label(point: Mapping[str, Label]) -> str:
     return ", ".join(map(text_label, point.values()))
 
 
-def beats(group: Group, claim: BeatsSpec) -> Evidence:
-    """The paired difference between two points has the claimed sign."""
+def _pair(group: Group, claim: PairSpec, sign: int) -> Evidence:
+    """The paired differences between two points, positive if the first (sign 1) or the second (-1) is larger."""
     against = claim.against or {axis: group.baseline[axis] for axis in claim.point if axis in group.baseline}
     other = {**claim.point, **against}
-    sign = 1 if claim.wins == "higher" else -1
     sample = [sign * difference for difference in _differences(group.at(claim.point), group.at(other))]
     names = (_label(claim.point), _label(other))
-    text = f"{_names(claim)}, {' - '.join(names if sign == 1 else names[::-1])}:"
+    text = f"{_names(claim)}, {' - '.join(names[::sign])}:"
     return Evidence(text, sample, digits=METRICS[claim.value].digits)
+
+
+def beats(group: Group, claim: BeatsSpec) -> Evidence:
+    """The paired difference between two points has the claimed sign."""
+    return _pair(group, claim, 1 if claim.wins == "higher" else -1)
 
 
 def comparable(group: Group, claim: ComparableSpec) -> Evidence:
     """The paired difference between two points is within the margin."""
-    difference = beats(group, claim)
+    difference = _pair(group, claim, 1)
     text = f"{difference.text.rstrip(':')} (margin {claim.margin:g}):"
     return Evidence(text, difference.sample, -claim.margin, claim.margin, difference.digits)
 

@@ -128,12 +128,12 @@ class Simulation:
         B = state.buffers.new_empty(len(clients), len(state.buffers))
         losses = torch.empty(len(clients), device=self.device, dtype=torch.float64)
         sgd = Sgd.of_round(config, t, self.device)
-        fresh = torch.empty_like(state.w) if state.velocity is None else None
+        kept, fresh = state.velocity, torch.empty_like(state.w)
         for row, client in enumerate(clients):
             rng = generator(config.seed, "batches", t, client)
             shard = self.federation.split.shards[client]
             plan = draw_plan(shard, config.clients.epochs, config.clients.batch_size, rng, self.device)
-            velocity = fresh.zero_() if fresh is not None else state.velocity[client]  # type: ignore[index]
+            velocity = fresh.zero_() if kept is None else kept[client]
             own = state.buffers if state.client_buffers is None else state.client_buffers[client]
             model.load(state.w, own)
             correction = self.method.correction(state.method, client, state.w)

@@ -105,9 +105,10 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
     order = scene.study.labels(spec.x, spec.where)
     numbers = [float(label) for label in order if isinstance(label, (int, float))]
     numeric = len(numbers) == len(order) and not (spec.log and min(numbers) <= 0)
+    positions = numbers if numeric else [float(index) for index in range(len(order))]
     groups: dict[tuple[str, str, str], dict[float, dict[int, float]]] = {}
     for cell, colour, label in scene.coloured(spec):
-        x = float(cell.labels[spec.x]) if numeric else float(order.index(cell.labels[spec.x]))  # type: ignore[arg-type]
+        x = positions[order.index(cell.labels[spec.x])]
         values = values_by_seed(scene.study, [cell], scene.trials, scene.part, spec.show)
         groups.setdefault((colour, scene.dash(cell, spec), label), {})[x] = values
     for (colour, dash, label), points in groups.items():
@@ -118,7 +119,7 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
         place.set_xticks(numbers, [text_label(label) for label in order])
         place.minorticks_off()
     else:
-        place.set_xticks(range(len(order)), [fill(text_label(label), TICK_WIDTH) for label in order])
+        place.set_xticks(positions, [fill(text_label(label), TICK_WIDTH) for label in order])
     place.set_xlabel(AXES.get(spec.x, short(spec.x)))
     name = METRICS[scene.part].label
     text = UNITS[spec.show].format(name.removesuffix(" (%)") if spec.show == "relative" else name)

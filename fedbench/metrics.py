@@ -83,9 +83,28 @@ def indicator(name: str, reduce: Callable[["pd.Series[float]"], float]) -> Reade
     return read
 
 
+def before_critical(name: str) -> Reader:
+    """The mean of a row of indicators.csv over the rounds before the critical point, or all if there is none."""
+
+    def read(trial: TrialData) -> float | None:
+        table, critical = trial.table("indicators"), trial.summary.get("critical_round")
+        if table.empty:
+            return None
+        chosen = table[(table["name"] == name) & (table["round"] < (critical or float("inf")))]
+        values = chosen["value"].dropna()
+        return float(values.mean()) if len(values) else None
+
+    return read
+
+
 def early(values: "pd.Series[float]") -> float:
     """The mean of the first tenth."""
     return float(values.iloc[: max(1, round(EARLY * len(values)))].mean())
+
+
+def first_two(values: "pd.Series[float]") -> float:
+    """The mean of the first two rounds."""
+    return float(values.iloc[:2].mean())
 
 
 def late(values: "pd.Series[float]") -> float:
@@ -137,10 +156,23 @@ def rescaling_gain(trial: TrialData) -> float | None:
     return float(loss.loc[1.0] - loss.loc[RESCALED_BY])
 
 
-def best_lambda_0(trial: TrialData) -> float | None:
-    """The weight of client 0 where the test loss over three clients' weights is the smallest, mean over rounds."""
-    table = trial.table("simplex")
-    return None if table.empty else float(table.loc[table.groupby("round")["loss"].idxmin(), "lambda_0"].mean())
+def best_weights(reduce: Callable[[Floats], Any]) -> Reader:
+    """A reduction of the weights of three clients [rounds, 3] at which the test loss was the smallest."""
+
+    def read(trial: TrialData) -> float | None:
+        table = trial.table("simplex")
+        if table.empty:
+            return None
+        best = table.loc[table.groupby("round")["loss"].idxmin(), ["lambda_0", "lambda_1", "lambda_2"]]
+        return float(reduce(best.to_numpy(float)))
+
+    return read
+
+
+def spread_along(direction: Sequence[float]) -> Reader:
+    """The standard deviation over rounds of the best weights along a direction of the simplex's plane."""
+    unit = np.array(direction) / np.linalg.norm(direction)
+    return best_weights(lambda weights: (weights @ unit).std())
 
 
 def epochs_to_converge(name: str, value: str) -> Reader:
@@ -167,7 +199,13 @@ METRICS: Mapping[str, Metric] = {
     "test_accuracy": Metric("test accuracy (%)", summary("final_accuracy", 100.0), better="higher"),
     "test_loss": Metric("test loss", summary("final_loss"), 4, better="lower"),
     "early_accuracy": Metric("test accuracy, first tenth of the rounds (%)", column("test_accuracy", early, 100.0)),
-    "best_lambda_0": Metric("best weight of client 0 on the simplex, mean over rounds", best_lambda_0, 3),
+    "best_lambda_0": Metric(
+        "best weight of client 0 on the simplex, mean over rounds",
+        best_weights(lambda weights: weights[:, 0].mean()),
+        3,
+    ),
+    "best_spread_0": Metric("spread of the best weights towards client 0", spread_along([2, -1, -1]), 3),
+    "best_spread_12": Metric("spread of the best weights from client 1 to 2", spread_along([0, 1, -1]), 3),
     "gamma": Metric("gamma, mid-run", summary("middle_gamma"), 4),
     "r": Metric("r, mid-run", summary("middle_r")),
     "norm_opt": Metric("norm of the global gradient, mid-run", summary("middle_norm_opt")),
@@ -179,14 +217,12 @@ METRICS: Mapping[str, Metric] = {
     "coherence_peak": Metric("peak of the local gradient coherence", column("coherence_mean", max), 3),
     "coherence_late": Metric("local gradient coherence, last 10 rounds", column("coherence_mean", late), 3),
     "coherence_early_balanced": Metric(
-        "coherence of balanced clients, first tenth of the rounds", indicator("coherence_mean_balanced", early), 3
+        "coherence of balanced clients before the critical point", before_critical("coherence_mean_balanced"), 3
     ),
     "coherence_early_imbalanced": Metric(
-        "coherence of imbalanced clients, first tenth of the rounds", indicator("coherence_mean_imbalanced", early), 3
+        "coherence of imbalanced clients before the critical point", before_critical("coherence_mean_imbalanced"), 3
     ),
-    "balanced_early": Metric(
-        "weight of balanced clients, first tenth of the rounds", indicator("lambda_balanced", early), 3
-    ),
+    "balanced_early": Metric("weight of balanced clients, first 2 rounds", indicator("lambda_balanced", first_two), 3),
     "balanced_late": Metric("weight of balanced clients, last 10 rounds", indicator("lambda_balanced", late), 3),
     "heterogeneity_coherence": Metric(
         "heterogeneity coherence", indicator("heterogeneity_coherence", lambda values: float(values.mean())), 3

@@ -295,11 +295,11 @@ class NotComparable(Part):
 class Reference(Part):
     """The paper's numbers, a list of rows for each table: row labels, then a value, or null, for each column.
 
-    tolerance: one for all, or one for each metric.
+    tolerance: one for all, or one for each metric, or table where that needs its own.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    tolerance: float | dict[MetricName, float]
+    tolerance: float | dict[str, float]
     not_comparable: list[NotComparable] = []
 
     @property
@@ -307,9 +307,11 @@ class Reference(Part):
         """The rows by table."""
         return self.model_extra or {}
 
-    def tolerance_of(self, metric: str) -> float:
-        """How far a value of a metric may be from the paper's and still agree with it."""
-        return self.tolerance[metric] if isinstance(self.tolerance, dict) else self.tolerance
+    def tolerance_of(self, table: str, metric: str) -> float | None:
+        """How far a value of a metric in a table may be from the paper's and still agree with it, if that is said."""
+        if isinstance(self.tolerance, dict):
+            return self.tolerance.get(table, self.tolerance.get(metric))
+        return self.tolerance
 
 
 def _by_name(key: str, classes: Iterable[type[Part]]) -> dict[str, type[Part]]:
@@ -363,7 +365,7 @@ class Study(Part):
     def _check_claims(self) -> "Study":
         """What is compared needs something to be compared with."""
         for place, claim in enumerate(self.claims, start=1):
-            if isinstance(claim, BeatsSpec) and not claim.against and not set(claim.point) & set(self.baseline):
+            if isinstance(claim, PairSpec) and not claim.against and not set(claim.point) & set(self.baseline):
                 raise ConfigError(
                     f"claims.{place}: has nothing to compare with; give it 'against', or the study a baseline"
                 )
@@ -374,12 +376,17 @@ class Study(Part):
     @model_validator(mode="after")
     def _check_reference(self) -> "Study":
         """The paper's numbers belong to tables, and have a tolerance."""
-        for name in self.reference.tables if self.reference else ():
+        reference = self.reference
+        if reference is None:
+            return self
+        for name in reference.tables:
             if name not in self.tables:
                 raise ConfigError(f"reference: {unknown('table', name, self.tables)}")
-            limits = self.reference.tolerance if self.reference else {}
-            if isinstance(limits, dict) and (left := [m for m in self.tables[name].metrics if m not in limits]):
+            if left := [m for m in self.tables[name].metrics if reference.tolerance_of(name, m) is None]:
                 raise ConfigError(f"reference.tolerance: has none for {left[0]} (table {name})")
+        for name in reference.tolerance if isinstance(reference.tolerance, dict) else ():
+            if name not in self.tables and name not in METRICS:
+                raise ConfigError(f"reference.tolerance: {unknown('metric or table', name, [*METRICS, *self.tables])}")
         return self
 
     @field_validator("tables", mode="before")

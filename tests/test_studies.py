@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import ray
 
+from fedbench.data.sets.mnist5k import Embedded
 from fedbench.options import SMOKE
 from fedbench.report import main as report_main
 from fedbench.results.store import Store
@@ -69,6 +70,14 @@ def test_studies_share_their_trials(everything: Path, command: Command) -> None:
     assert f"{len(NAMES)} studies: {len(union)} trials, {len(union)} of them done" in text
     assert f"{shared} more trials are shared" in text
     assert {trial.hash for trial in Store(everything).all()} == union
+
+
+@pytest.mark.usefixtures("everything")
+def test_corrupted_and_long_tailed_clients_leave_the_cached_data_as_they_were() -> None:
+    source = Embedded()
+    cached, (fresh, _) = source(None), source.verify(None, download=False)
+    for field, array in fresh._asdict().items():
+        assert np.array_equal(getattr(cached, field), array)
 
 
 def test_claims_are_printed_with_their_evidence(everything: Path, command: Command) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from fedbench.results.tables import Key, Place, places, reference_values, row_keys
-from fedbench.specs import TableSpec
 from fedbench.studyfile import ScaledStudy, text_label
 
 VERDICTS = ("agrees", "differs", "not run", "not comparable")
@@ -26,26 +25,32 @@ def parity(study: ScaledStudy, cells: pd.DataFrame) -> pd.DataFrame:
         own = cells[cells["table"] == name]
         here = {place.key: (place, row) for place, (_, row) in zip(places(study, table), own.iterrows(), strict=True)}
         paper = reference_values(study, name, table)
-        rows += [{"table": name, **_row(study, table, key, paper, here)} for key in paper]
+        rows += [_row(study, name, key, paper, here) for key in paper]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def _row(
     study: ScaledStudy,
-    table: TableSpec,
+    name: str,
     key: Key,
     paper: Mapping[Key, float],
     here: Mapping[Key, tuple[Place, pd.Series]],
 ) -> dict[str, Any]:
+    table = study.study.tables[name]
     labels = dict(zip([*row_keys(table), *table.columns], key, strict=True))
     number = paper[key]
     baseline = tuple({**labels, **study.study.baseline}[axis] for axis in labels)
-    row: dict[str, Any] = {"cell": ", ".join(map(text_label, key)), "paper": number, "verdict": "not run"}
+    row: dict[str, Any] = {
+        "table": name,
+        "cell": ", ".join(map(text_label, key)),
+        "paper": number,
+        "verdict": "not run",
+    }
     if study.study.baseline and baseline in paper and table.show == "value":
         row["paper_gain"] = number - paper[baseline]
     reference = study.study.reference
     assert reference is not None  # there are numbers, so there is a reference
-    row["tolerance"] = reference.tolerance_of(str(labels.get("value", table.metrics[0])))
+    row["tolerance"] = reference.tolerance_of(name, str(labels.get("value", table.metrics[0])))
     if key in here:
         place, cell = here[key]
         if guessed := study.guessed(place.cells[0].labels):

@@ -105,10 +105,12 @@ def mixed(trials: dict[str, StoredTrial]) -> list[str]:
 
 
 def note(study: ScaledStudy) -> str:
-    """What a reader must know beside the title: the scale, and changed base settings."""
+    """What a reader must know beside the title: the scale, how long runs are, and changed base settings."""
+    rounds = sorted({config.rounds for config in study.trials.values()})
+    length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
     changed = f"; changed: {study.changed}{star}" if study.changed else ""
-    return f" (scale {study.scale}{changed})"
+    return f" (scale {study.scale}, {length} rounds{changed})"
 
 
 def _write(path: Path, text: str) -> Path:

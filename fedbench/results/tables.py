@@ -20,7 +20,7 @@ Key = tuple[Label, ...]
 
 TIME_COLUMNS = ("seconds", "peak_memory_mb")
 PROXY_COLUMN = "uses proxy"
-PROXY_WORDS = {"none": "no", "unlabelled": "images", "labelled": "labels"}
+PROXY_WORDS = {"none": "no", "unlabelled": "images", "labelled": "labels"}  # from least to most
 
 
 @dataclass(frozen=True)
@@ -203,21 +203,23 @@ def _grid(study: ScaledStudy, cells: pd.DataFrame, name: str, show: Any) -> pd.D
 
 
 def _proxy_column(found: Sequence[Place]) -> dict[Key, str]:
-    """What each row uses of the proxy set; nothing if it does not differ between rows, or differs within one."""
-    uses: dict[Key, set[str]] = {}
+    """What each row uses of the proxy set, at most; nothing if rows do not differ in it, or have several methods."""
+    configs: dict[Key, list[TrialConfig]] = {}
     for place in found:
-        own = {_proxy_use(config) for cell in place.cells for config in cell.trials.values()}
-        uses.setdefault(place.row, set()).update(own)
-    if any(len(own) > 1 for own in uses.values()) or len({word for own in uses.values() for word in own}) < 2:
+        configs.setdefault(place.row, []).extend(config for cell in place.cells for config in cell.trials.values())
+    if any(len({config.method.name for config in own}) > 1 for own in configs.values()):
         return {}
-    return {row: PROXY_WORDS[word] for row, own in uses.items() for word in own}
+    uses = {row: max(map(_proxy_use, own), key=list(PROXY_WORDS).index) for row, own in configs.items()}
+    return {row: PROXY_WORDS[use] for row, use in uses.items()} if len(set(uses.values())) > 1 else {}
 
 
 def _proxy_use(config: TrialConfig) -> str:
     """What a run uses of the proxy set, its batch-norm statistics included."""
     if config.method.proxy_as_client:
         return "labelled"
-    return "unlabelled" if config.method.proxy_use == "none" and config.bn == "proxy" else config.method.proxy_use
+    if config.method.proxy_use == "none" and config.bn == "proxy" and config.uses_batch_norm:
+        return "unlabelled"
+    return config.method.proxy_use
 
 
 def _best(found: Sequence[tuple[Place, pd.Series]], table: TableSpec) -> set[Key]:

@@ -1,0 +1,38 @@
+"""A small study of one's own, and its results."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from fedbench.results.tables import TIME_COLUMNS
+
+STUDY = """
+title: Mine
+shows: Something.
+base: {data.train_size: 600, data.test_size: 300, clients.count: 5, rounds: %d, method.name: fixed_gamma}
+grid:
+  data.alpha: [100, 1]
+  method.gamma: [1.0, 0.9]
+seeds: %s
+baseline: {method.gamma: 1.0}
+tables:
+  accuracy: {rows: [data.alpha], columns: [method.gamma], best: row}
+plots:
+  curves: {colour: method.gamma, panels: [data.alpha]}
+scales:
+  quick: {}
+"""
+
+
+def study_file(folder: Path, rounds: int = 3, seeds: tuple[int, ...] = (8, 9)) -> str:
+    """Write the study; four trials for each seed."""
+    path = folder / "mine.yaml"
+    path.write_text(STUDY % (rounds, list(seeds)))
+    return str(path)
+
+
+def results(out: Path) -> tuple[str, str]:
+    """table.csv, and cells.csv without its time columns."""
+    folder = out / "studies" / "mine" / "quick"
+    cells = pd.read_csv(folder / "cells.csv").drop(columns=list(TIME_COLUMNS))
+    return (folder / "table.csv").read_text(), cells.to_csv()

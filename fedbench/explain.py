@@ -23,7 +23,8 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", of
 
     `prefix` is where the model hangs in a larger config; `of` says in words whose keys they are.
     """
-    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")  # a typo explains a missing key
+    typos = ("extra_forbidden", "invalid_key")  # they explain a missing key
+    first = min(error.errors(), key=lambda item: item["type"] not in typos)
     path = [str(part) for part in first["loc"]]
     key = prefix + ".".join(path)
     owner = _descend(model, path[:-1])
@@ -31,8 +32,10 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", of
         return _unknown_key(key, of, [prefix + known for known in keys(model)], owner)
     if first["type"] == "missing":
         return f"{key} is missing"
+    if first["type"] == "invalid_key":
+        return f"{key} is not a key; must be a word"
     field = owner.model_fields.get(path[-1]) if owner else None
-    allowed = _allowed(field, first["input"]) if field else first["msg"]
+    allowed = _allowed(field, first["input"]) if field else first["msg"].removeprefix("Input should be ")
     return f"{key} = {first['input']!r}: must be {allowed}"
 
 

@@ -30,7 +30,7 @@ def load(folder: str, name: str, model: type[Content], what: str) -> tuple[str, 
         path = known[name]
     raw = load_raw_yaml(path)
     try:
-        return path.stem, model(**raw)
+        return path.stem, model.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(f"{path}: {explain(error, model)}") from None
     except ConfigError as error:

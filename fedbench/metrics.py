@@ -62,11 +62,11 @@ def summary(key: str, factor: float = 1.0) -> Reader:
 
 
 def column(name: str, reduce: Callable[["pd.Series[float]"], float], factor: float = 1.0) -> Reader:
-    """A reduction of a column of rounds.csv."""
+    """A reduction of a column of rounds.csv, by round."""
 
     def read(trial: TrialData) -> float | None:
         rounds = trial.table("rounds")
-        values = rounds[name].dropna() if name in rounds else pd.Series(dtype=float)
+        values = rounds.set_index("round")[name].dropna() if name in rounds else pd.Series(dtype=float)
         return factor * float(reduce(values)) if len(values) else None
 
     return read
@@ -98,8 +98,9 @@ def before_critical(name: str) -> Reader:
 
 
 def early(values: "pd.Series[float]") -> float:
-    """The mean of the first tenth."""
-    return float(values.iloc[: max(1, round(EARLY * len(values)))].mean())
+    """The mean over the first tenth of the rounds, or the first value if there is none so early."""
+    own = values[values.index <= max(1, round(EARLY * values.index.max()))]
+    return float(own.mean() if len(own) else values.iloc[0])
 
 
 def first_two(values: "pd.Series[float]") -> float:

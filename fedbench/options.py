@@ -75,7 +75,7 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
         key, equals, values = text.partition("=")
         if not equals or not values:
             raise UserError(f"--only {text}: expected key=value[,value], such as data.alpha=100,1")
-        only[key] = values.split(",")
+        only.setdefault(key, []).append(values)
     seeds = chosen_seeds(options)
     if options.study == EVERYTHING and only:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")

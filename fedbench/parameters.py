@@ -89,7 +89,18 @@ def parse_parameters(raw: Mapping[str, Any], where: str) -> list[Parameter]:
         if not variants:
             raise ConfigError(f"{place} is empty; give it a range or a choice, such as {EXAMPLE}")
         found += [_parameter(key, variant, place) for variant in variants]
+    _check_order(found, where)
     return found
+
+
+def _check_order(parameters: Sequence[Parameter], where: str) -> None:
+    """What never applies is an error: a condition on a later parameter, a range after one that always applies."""
+    for place, parameter in enumerate(parameters):
+        earlier, later = parameters[:place], {other.key for other in parameters[place + 1 :]}
+        if wrong := [key for key in parameter.when if key in later and key != parameter.key]:
+            raise ConfigError(f"{where}: parameters.{parameter.key}: its condition is on {wrong[0]}, which comes later")
+        if any(other.key == parameter.key and not other.when for other in earlier):
+            raise ConfigError(f"{where}: parameters.{parameter.key}: one without a condition must be the last")
 
 
 def _parameter(key: str, raw: Any, place: str) -> Parameter:
@@ -99,7 +110,9 @@ def _parameter(key: str, raw: Any, place: str) -> Parameter:
     (kind,) = kinds
     for extra in raw:
         if extra not in (kind, "when", *(["step"] if kind == "int" else [])):
-            raise ConfigError(f"{place}: {unknown('key', extra, [kind, 'when', 'step'])}; step is for int alone")
+            if extra == "step":
+                raise ConfigError(f"{place}: step is for int alone")
+            raise ConfigError(f"{place}: {unknown('key', extra, [kind, 'when', *(['step'] if kind == 'int' else [])])}")
     values = _choices(raw[kind], place) if kind == "choice" else _range(kind, raw[kind], f"{place}.{kind}")
     step = raw.get("step", 1)
     if type(step) is not int or step < 1:

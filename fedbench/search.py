@@ -74,6 +74,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run it; returns the exit code."""
     options = parser().parse_args(arguments)
     import_modules(options.modules)
+    if options.json and not options.list:
+        raise UserError("--json: goes with --list")
     if options.list:
         return list_spaces(options.json)
     if not options.space:

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from fedbench.changes import check_changes
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
 from fedbench.library import built_in, load
-from fedbench.parameters import MISSING, Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
+from fedbench.parameters import Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
 from fedbench.settings import Settings, merge, nest
 from fedbench.specs import Part
 
@@ -171,12 +172,12 @@ def expand_space(
         raise ConfigError(
             f"{stem}: mode = '{space.mode}': {space.metric} must be searched with mode {MODES[space.metric]}"
         )
+    check_changes(changes, {"method": [nest(own, stem) for own in (space.methods or {"": {}}).values()]})
     tiny = scale == "tiny"
     base = merge(nest(space.base, stem), nest(spec.base, stem))
     base = merge(merge(base, nest(TINY) if tiny else {}), changes)
     validation, base = _validation(base, stem)
     arms = _arms(space, base, stem)
-    _check_changes(changes, [nest(own, stem) for own in (space.methods or {"": {}}).values()])
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
     scaled = ScaledSpace(
@@ -220,18 +221,6 @@ def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
         arms.append(Arm(label, fixed, applying))
     _check_names(arms, parameters, where)
     return arms
-
-
-def _check_changes(changes: Settings, methods: list[Settings], path: str = "") -> None:
-    """Refuse a --set that would do nothing: of a key that every method sets for itself."""
-    for name, value in changes.items():
-        key = f"{path}{name}"
-        if isinstance(value, dict):
-            _check_changes(value, methods, f"{key}.")
-        elif key == "seed":
-            raise ConfigError("--set seed: use --seeds for the table's seeds, and suggestion_seeds of the space")
-        elif all(look_up(own, key) is not MISSING for own in methods):
-            raise ConfigError(f"--set {key}: every method of this space sets its own, so it would change nothing")
 
 
 def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> None:

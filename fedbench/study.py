@@ -30,11 +30,11 @@ from fedbench.options import (
 )
 from fedbench.plugins import import_modules
 from fedbench.progress import clock
+from fedbench.reference import row_keys
 from fedbench.results.estimate import estimate
-from fedbench.results.report import Report, make_report, mixed, note, stored_trials
+from fedbench.results.report import Report, caption, filled_tables, make_report, mixed, note
 from fedbench.results.store import Store
-from fedbench.results.tables import PROXY_COLUMN, row_keys, shown
-from fedbench.specs import TableSpec
+from fedbench.results.tables import PROXY_COLUMN, shown
 from fedbench.studyfile import ScaledStudy, expand, study_files
 
 VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
@@ -57,6 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run it; returns the exit code."""
     options = parser().parse_args(arguments)
     import_modules(options.modules)
+    if options.json and not options.list:
+        raise UserError("--json: goes with --list")
     if options.list:
         return list_studies(Store(options.out), options.json)
     if not options.study:
@@ -72,12 +74,12 @@ def main(arguments: Sequence[str]) -> int:
     announce(studies, len(trials), len(finished))
     if options.dry_run:
         return show_estimate(list(missing.values()), store, options)
-    outcomes: dict[str, str] = {}
+    outcomes, interrupted = dict[str, str](), False
     if missing:
         check_data(missing.values(), options.data_dir)
         if options.fresh:
             store.forget(missing)
-        outcomes = run_missing(options.study, missing, options)
+        outcomes, interrupted = run_missing(options.study, missing, options)
     reports = {study.name: make_report(study, store) for study in studies}
     for study in studies:
         show(study, reports[study.name])
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     if left:
         command = shlex.join(["python", "-m", "fedbench.study", *(a for a in arguments if a != "--fresh")])
         print(f"{len(set(left))} trials are left; go on with: {command}", file=sys.stderr)
-        return FAILED if any(hash_ in outcomes for hash_ in left) else INTERRUPTED
+        return INTERRUPTED if interrupted and not any(hash_ in outcomes for hash_ in left) else FAILED
     return verdict(list(reports.values()), options.strict)
 
 
@@ -97,14 +99,16 @@ def announce(studies: Sequence[ScaledStudy], trials: int, finished: int) -> None
         print(f"{shared} more trials are shared: they belong to several studies and are run once", flush=True)
 
 
-def run_missing(name: str, missing: dict[str, TrialConfig], options: argparse.Namespace) -> dict[str, str]:
-    """Run trials on Ray, which is only imported here; returns how each one that ended did."""
+def run_missing(name: str, missing: dict[str, TrialConfig], options: argparse.Namespace) -> tuple[dict[str, str], bool]:
+    """Run trials on Ray, which is only imported here; returns how each one that ended did, and whether Ctrl-C came."""
     from fedbench.tune.progress import StudyProgress
     from fedbench.tune.runner import run_trials
 
+    interrupted = True
     with suppress(KeyboardInterrupt), StudyProgress(missing, Console()) as progress:
         run_trials(Path(name).stem, missing, run_options(options), progress)
-    return progress.outcomes
+        interrupted = False
+    return progress.outcomes, interrupted
 
 
 def warn(store: Store) -> None:
@@ -131,15 +135,16 @@ def show_estimate(missing: list[TrialConfig], store: Store, options: argparse.Na
 def show(study: ScaledStudy, report: Report) -> None:
     """Print every table as it would stand in a paper, then the trials that went wrong and the files."""
     console = Console()
-    for name, spec in study.study.tables.items():
+    for name in filled_tables(study):
+        spec = study.study.tables[name]
         frame = shown(study, report.cells, name, ("[bold]", "[/bold]"), "\n±")  # narrow enough for most terminals
-        table = Table(show_lines=True, title=f"{study.study.title}{note(study)}: {heading(spec)}", title_justify="left")
+        table = Table(show_lines=True, title=caption(study, name), title_justify="left")
         for column in frame.columns:
             label = column in (*row_keys(spec), PROXY_COLUMN)
             justify: Literal["left", "right"] = "left" if label else "right"
             table.add_column(column.rpartition(".")[2] if label else column, justify=justify, overflow="fold")
         for row in frame.itertuples(index=False):
-            table.add_row(*(text.replace(" [", "\n[").replace(" (", "\n(") for text in row))
+            table.add_row(*(_broken(text) for text in row))
         console.print(table)
     if report.findings:
         counts = Counter[str](found.verdict for found in report.findings)
@@ -156,11 +161,11 @@ def show(study: ScaledStudy, report: Report) -> None:
         print(path)
 
 
-def heading(table: TableSpec) -> str:
-    """What stands in a table's cells; where there are several metrics, the rows name them."""
-    shown_as = {"value": "", "difference": ", difference to the baseline", "relative": ", gain over the baseline in %"}
-    label = METRICS[table.metrics[0]].label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
-    return label + shown_as[table.show]
+def _broken(text: str) -> str:
+    """A cell in several lines, as narrow as can be; a metric's name as its label."""
+    if text in METRICS:
+        return METRICS[text].label
+    return text.replace(" [", "\n[").replace(" (", "\n(")
 
 
 def verdict(reports: Sequence[Report], strict: bool) -> int:
@@ -176,7 +181,7 @@ def list_studies(store: Store, as_json: bool) -> int:
     for name in study_files():
         scaled = {scale: expand(name, scale, changes={}, only={}, seeds=None) for scale in ("quick", "paper")}
         trials = {
-            scale: {"trials": len(study.trials), "done": len(stored_trials(study, store))}
+            scale: {"trials": len(study.trials), "done": len(store.finished(study.trials))}
             for scale, study in scaled.items()
         }
         found.append({"name": name, "shows": scaled["quick"].study.shows, **trials})

@@ -7,11 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import cast
 
+from fedbench.changes import check_changes
 from fedbench.config import TrialConfig
 from fedbench.errors import ConfigError, UserError, unknown
 from fedbench.library import built_in, load
 from fedbench.settings import Settings, merge, nest
-from fedbench.specs import Axis, Label, ScaleName, ScaleSpec, Study, Where
+from fedbench.specs import Axis, Label, ScaleName, Where, text_label
+from fedbench.studychecks import check_study
+from fedbench.studyspec import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
 TINY_VALUES = 2  # of each setting that is an axis
@@ -27,12 +30,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class ScaledStudy:
-    """A study at one scale, expanded: what is run and tabled."""
+    """A study at one scale, expanded: what is run and tabled.
+
+    axes: the labels of each axis that were picked; whole: all that the scale has.
+    """
 
     name: str
     scale: str
     study: Study
     axes: Mapping[str, Sequence[Label]]
+    whole: Mapping[str, Sequence[Label]]
     cells: Sequence[Cell]
     changed: Settings
 
@@ -42,9 +49,9 @@ class ScaledStudy:
         return {trial.hash: trial for cell in self.cells for trial in cell.trials.values()}
 
     def labels(self, axis: str, where: Where) -> list[Label]:
-        """The labels of an axis that a condition leaves: those that it names, or all if it names none that is here."""
-        named = [label for label in self.axes[axis] if label in where.get(axis, [])]
-        return named or list(self.axes[axis])
+        """The labels of an axis that a condition leaves: those that it names, or all if this scale has none of them."""
+        named = [label for label in self.whole[axis] if label in where.get(axis, [])] or self.whole[axis]
+        return [label for label in self.axes[axis] if label in named]
 
     def select(self, where: Where) -> list[Cell]:
         """The cells that a condition leaves, in the order of the axes."""
@@ -77,17 +84,18 @@ def expand(
     """A study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
     stem, study = load_study(name)
     spec = _scale(stem, study, scale)
+    whole = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
+    check_changes(changes, {key: [own for _, own in points] for key, points in whole.items()})
     base = merge(merge(nest(study.base, stem), nest(spec.base, stem)), changes)
-    axes = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
-    axes = _pick(axes, only, stem)
+    axes = _pick(whole, only, stem)
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
     chosen = seeds or spec.seeds or study.seeds
     cells = [_cell(stem, base, point, chosen) for point in points if not _skipped(point, study.skip)]
-    _check_axes(stem, study, axes)
+    check_study(stem, study)
     if not cells:
         raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
-    labels = {key: [label for label, _ in points] for key, points in axes.items()}
-    scaled = ScaledStudy(stem, scale, study, labels, cells, changes)
+    counted = {key: value for key, value in changes.items() if key != "run"}  # where it runs changes no result
+    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted)
     _check_leftovers(scaled)
     return scaled
 
@@ -127,31 +135,8 @@ def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
     )
 
 
-def _check_axes(stem: str, study: Study, axes: Mapping[str, object]) -> None:
-    """Every axis and label that a table, plot, claim, mark or the baseline names must be there, at some scale."""
-    known = {axis: _known_labels(study, axis) for axis in axes}
-    conditions: list[tuple[str, Where]] = [(f"skip.{i}", where) for i, where in enumerate(study.skip, start=1)]
-    conditions.append(("baseline", {axis: [label] for axis, label in study.baseline.items()}))
-    for name, table in study.tables.items():
-        conditions.append((f"tables.{name}", {**{axis: [] for axis in table.axes}, **table.where}))
-    for name, plot in study.plots.items():
-        conditions.append((f"plots.{name}", {**{axis: [] for axis in plot.axes}, **plot.where}))
-    for place, claim in enumerate(study.claims, start=1):
-        conditions += [(f"claims.{place}", claim.names), (f"claims.{place}", claim.where)]
-    for at, where in conditions:
-        for axis, labels in where.items():
-            if axis not in axes:
-                raise ConfigError(f"{stem}: {at}: {unknown('axis', axis, axes)}")
-            for label in labels:
-                if label not in known[axis]:
-                    options = map(text_label, known[axis])
-                    raise ConfigError(f"{stem}: {at}: {unknown(f'value of {axis}', text_label(label), options)}")
-
-
-def _known_labels(study: Study, axis: str) -> list[Label]:
-    """The labels of an axis at all scales."""
-    grids = [study.grid, *(scale.grid for scale in study.scales.values())]
-    return [label for grid in grids for label in grid.get(axis, [])]
+def _labels(axes: "Mapping[str, Sequence[Point]]") -> dict[str, list[Label]]:
+    return {key: [label for label, _ in points] for key, points in axes.items()}
 
 
 def _skipped(point: "Mapping[str, Point]", skip: Sequence[Where]) -> bool:
@@ -171,22 +156,18 @@ def _points(key: str, axis: Axis, where: str) -> list[Point]:
 
 
 def _pick(axes: dict[str, list[Point]], only: Mapping[str, Sequence[str]], where: str) -> dict[str, list[Point]]:
-    """Keep the points that --only names, by their label."""
+    """Keep the points that --only names: a label, or several with commas between them."""
     picked = dict(axes)
     for key, wanted in only.items():
         if key not in axes:
             raise ConfigError(f"--only {key}: {unknown('axis', key, axes)} (study {where})")
         names = {text_label(label): (label, settings) for label, settings in axes[key]}
-        for text in wanted:
+        texts = [text for given in wanted for text in ([given] if given in names else given.split(","))]
+        for text in texts:
             if text not in names:
                 raise ConfigError(f"--only {key}={text}: {unknown('value', text, names)}")
-        picked[key] = [names[text] for text in names if text in wanted]
+        picked[key] = [names[text] for text in names if text in texts]
     return picked
-
-
-def text_label(label: Label) -> str:
-    """A label as users type and read it: 1.0 as 1, the rest as it is."""
-    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequence[int]) -> Cell:

@@ -36,6 +36,21 @@ def test_accuracies_are_percent() -> None:
     assert read("early_accuracy", trial) == pytest.approx(10.0)
 
 
+def test_early_goes_by_rounds_not_by_how_many_were_scored() -> None:
+    rounds = pd.DataFrame({"round": range(1, 201), "test_accuracy": np.nan})
+    rounds.loc[9::10, "test_accuracy"] = [0.1, 0.2] + [0.9] * 18
+    assert read("early_accuracy", Trial(tables={"rounds": rounds})) == pytest.approx(15.0)
+    assert read("early_accuracy", Trial(tables={"rounds": rounds[99:]})) == pytest.approx(90.0)
+
+
+def test_before_the_critical_point_is_all_of_it_where_there_is_none() -> None:
+    table = pd.DataFrame({"round": [1, 2, 3, 4], "name": "coherence_mean_balanced", "value": [0.4, 0.2, 0.1, 0.1]})
+    tables = {"indicators": table}
+    assert read("coherence_early_balanced", Trial({"critical_round": 3}, tables)) == pytest.approx(0.3)
+    assert read("coherence_early_balanced", Trial({"critical_round": None}, tables)) == pytest.approx(0.2)
+    assert read("coherence_early_balanced", Trial({"critical_round": 1}, tables)) is None
+
+
 def test_late_means_the_last_ten_rounds() -> None:
     trial = Trial(tables={"rounds": pd.DataFrame({"round": range(30), "coherence_mean": [0.3] * 20 + [-0.1] * 10})})
     assert read("coherence_late", trial) == pytest.approx(-0.1)
@@ -73,8 +88,12 @@ def test_pooled_correlations_are_over_the_clients_of_all_trials() -> None:
 
 
 def test_the_best_weight_on_the_simplex_is_where_the_loss_is_smallest() -> None:
-    simplex = pd.DataFrame({"round": [1, 1, 2, 2], "lambda_0": [0.0, 1.0, 0.5, 1.0], "loss": [2.0, 1.0, 1.0, 3.0]})
-    assert read("best_lambda_0", Trial(tables={"simplex": simplex})) == pytest.approx(0.75)
+    weights = {"lambda_0": [0.0, 1.0, 0.5, 1.0], "lambda_1": [1.0, 0.0, 0.25, 0.0], "lambda_2": [0.0, 0.0, 0.25, 0.0]}
+    simplex = pd.DataFrame({"round": [1, 1, 2, 2], **weights, "loss": [2.0, 1.0, 1.0, 3.0]})
+    trial = Trial(tables={"simplex": simplex})
+    assert read("best_lambda_0", trial) == pytest.approx(0.75)
+    assert read("best_spread_12", trial) == 0  # both best points are as far from client 1 as from client 2
+    assert read("best_spread_0", trial) == pytest.approx(0.5 * np.linalg.norm([0.5, -0.25, -0.25]))
 
 
 def test_the_rescaling_gain_is_the_fall_of_the_loss() -> None:

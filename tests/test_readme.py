@@ -5,8 +5,8 @@ from pathlib import Path
 from fedbench.metrics import METRICS
 from fedbench.results.claims import CHECKS
 from fedbench.spacefile import space_files
-from fedbench.specs import CLAIMS, PLOTS
 from fedbench.studyfile import expand, study_files
+from fedbench.studyspec import CLAIMS, PLOTS
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 

@@ -74,6 +74,21 @@ def test_changes_cells_and_seeds_can_be_chosen(mine: Path) -> None:
     assert study.axes["method.gamma"] == [0.9]
 
 
+def test_where_it_runs_is_no_change_of_the_study(mine: Path) -> None:
+    study = expanded(mine, changes={"run": {"device": "cpu"}})
+    assert study.changed == {}
+    assert study.trials.keys() == expanded(mine).trials.keys()
+
+
+def test_a_label_with_a_comma_can_be_picked() -> None:
+    study = expanded("gradient_coherence", only={"method": ["LAW, stopped early", "FedAvg,adaptive GWS"]})
+    assert study.axes["method"] == ["FedAvg", "LAW, stopped early", "adaptive GWS"]
+
+
+def test_what_is_picked_may_leave_nothing_for_a_plot() -> None:
+    assert len(expanded("adaptive_gws", only={"clients.epochs": ["1", "4"]}).trials) == 24
+
+
 def test_a_smaller_pick_shares_its_trials_with_the_whole(mine: Path) -> None:
     assert expanded(mine, only={"method.gamma": ["1"]}).trials.keys() < expanded(mine).trials.keys()
 
@@ -89,6 +104,39 @@ WRONG = [
     ("quick: {}", "quik: {}", "scales"),
     ("seeds: [8, 9]", "seeds: []", "seeds"),
     ("title: Mine", "title: [", "not valid YAML"),
+    ("title: Mine", "5: Mine", "5 is not a key"),
+    ("  data.alpha: [100, 1]", "  seed: [1, 2]", "name seeds under seeds"),
+    ("clients.count: 5", "seed: 5", "name seeds under seeds"),
+    ("grid:", "grid:\n  gamma: {a: {}}", "a column of the results is called so"),
+    ("  accuracy: {", "  a/b: {", "becomes a file's name"),
+    ("best: row", "value: []", "tables.accuracy.value"),
+    ("best: row", "kind: table", "unknown key 'tables.accuracy.kind'"),
+    ("scales:", "plots: {a: {y: test_acuracy}}\nscales:", "did you mean 'test_accuracy'?"),
+    ("scales:", "plots: {a: {kind: [x]}}\nscales:", "plots.a.kind: unknown kind"),
+    ("scales:", "plots: {a: {5: 6}}\nscales:", "is not a key"),
+    ("scales:", "plots: {a: {kind: partition}}\nscales:", "has several values, so it must be among panels"),
+    ("scales:", "marks: {data.alfa: W}\nscales:", "did you mean 'data.alpha'?"),
+    ("scales:", 'marks: {data.alpha: {"2": W}}\nscales:', "unknown value '2'"),
+    ("scales:", "reference: {tolerance: 1, accuracy: 5}\nscales:", "must be a list of rows"),
+    ("scales:", "reference: {tolerance: 1, accuracy: [[100, 1]]}\nscales:", "has 2 entries"),
+    ("scales:", "reference: {tolerance: 1, accuracy: [[100, x, 1]]}\nscales:", "must be a number or null"),
+    ("scales:", "reference: {tolerance: 1, accuracy: [[7, 1, 1]]}\nscales:", "unknown value of data.alpha"),
+    ("scales:", "reference: {tolerance: {acc: 1}, accuracy: [[100, 1, 1]]}\nscales:", "tolerance"),
+    (
+        "scales:",
+        "reference: {tolerance: 1, not_comparable: [{where: {data.alfa: [1]}, why: x}]}\nscales:",
+        "not_comparable: unknown axis 'data.alfa'",
+    ),
+    (
+        "scales:",
+        "claims: [{says: x, check: comparable, margin: 1, point: {data.alpha: 1}}]\nscales:",
+        "has nothing to compare with",
+    ),
+    (
+        "scales:",
+        "claims: [{says: x, check: beats, point: {method.gamma: 0.9}, against: {data.alpha: 1}}]\nscales:",
+        "against names data.alpha, so point must name it too",
+    ),
 ]
 
 
@@ -109,6 +157,9 @@ def test_a_wrong_study_file_is_one_line_that_names_it(mine: Path, right: str, wr
         ({"only": {"data.alpha": ["7"]}}, "unknown value '7'"),
         ({"scale": "paper"}, "has no scale 'paper'; it has quick"),
         ({"changes": {"clients": {"cuont": 3}}}, "did you mean 'clients.count'?"),
+        ({"changes": {"data": {"alpha": 3}}}, "every point of the axis 'data.alpha' sets its own"),
+        ({"changes": {"data": 5}}, "data is a group of settings"),
+        ({"changes": {"seed": 5}}, "use --seeds"),
     ],
 )
 def test_wrong_options_are_one_line(mine: Path, options: dict[str, Any], message: str) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedbench.results.tables import Key, Place, places, reference_values, row_keys
-from fedbench.studyfile import ScaledStudy, text_label
+from fedbench.reference import Key, paper_numbers, row_keys
+from fedbench.results.tables import Place, places
+from fedbench.specs import text_label
+from fedbench.studyfile import ScaledStudy
 
 VERDICTS = ("agrees", "differs", "not run", "not comparable")
 COLUMNS = (
@@ -24,7 +26,7 @@ def parity(study: ScaledStudy, cells: pd.DataFrame) -> pd.DataFrame:
     for name, table in study.study.tables.items():
         own = cells[cells["table"] == name]
         here = {place.key: (place, row) for place, (_, row) in zip(places(study, table), own.iterrows(), strict=True)}
-        paper = reference_values(study, name, table)
+        paper = paper_numbers(study.name, study.study, name) if study.scale == "paper" else {}
         rows += [_row(study, name, key, paper, here) for key in paper]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -40,13 +42,14 @@ def _row(
     labels = dict(zip([*row_keys(table), *table.columns], key, strict=True))
     number = paper[key]
     baseline = tuple({**labels, **study.study.baseline}[axis] for axis in labels)
+    comparable = bool(study.study.baseline) and set(study.study.baseline) <= set(labels) and table.show == "value"
     row: dict[str, Any] = {
         "table": name,
         "cell": ", ".join(map(text_label, key)),
         "paper": number,
         "verdict": "not run",
     }
-    if study.study.baseline and baseline in paper and table.show == "value":
+    if comparable and baseline in paper:
         row["paper_gain"] = number - paper[baseline]
     reference = study.study.reference
     assert reference is not None  # there are numbers, so there is a reference
@@ -56,8 +59,9 @@ def _row(
         if guessed := study.guessed(place.cells[0].labels):
             row["remark"] = f"setting guessed: {', '.join(guessed)}"
         if cell["n"]:
-            gain = {f"gain{part}": cell.get(f"difference{part}") for part in ("", "_low95", "_high95")}
-            row |= {"ours": cell["mean"], "difference": cell["mean"] - number, **gain}
+            row |= {"ours": cell["mean"], "difference": cell["mean"] - number}
+            if comparable:
+                row |= {f"gain{part}": cell.get(f"difference{part}") for part in ("", "_low95", "_high95")}
             row["verdict"] = "agrees" if abs(row["difference"]) <= row["tolerance"] else "differs"
             if cell["n"] < cell["seeds"]:
                 row["remark"] = "; ".join(filter(None, [row.get("remark"), f"{cell['n']} of {cell['seeds']} seeds"]))

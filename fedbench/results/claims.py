@@ -12,23 +12,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedbench.metrics import METRICS
-from fedbench.results.statistics import Spread, spread
-from fedbench.results.tables import Trials, values_by_seed
-from fedbench.specs import (
+from fedbench.claimspecs import (
     BeatsSpec,
     ClaimSpec,
     ComparableSpec,
     ExtremeSpec,
     HigherSpec,
-    Label,
     PairSpec,
     SomePointSpec,
     TrendSpec,
-    Where,
     WithinSpec,
 )
-from fedbench.studyfile import Cell, ScaledStudy, text_label
+from fedbench.metrics import METRICS
+from fedbench.results.statistics import Spread, spread
+from fedbench.results.tables import Trials, values_by_seed
+from fedbench.specs import Label, Where, text_label
+from fedbench.studyfile import Cell, ScaledStudy
 
 Verdict = Literal["holds", "fails", "inconclusive", "no data"]
 Values = dict[int, float]  # by seed
@@ -37,13 +36,17 @@ UNITS = {"value": "", "difference": " (difference)", "relative": " (relative gai
 
 @dataclass(frozen=True)
 class Evidence:
-    """One number a seed, in words; the claim says that it lies between `low` and `high`."""
+    """One number a seed, in words; the claim says that it lies between `low` and `high`.
+
+    left: points of an axis that not all seeds have, and that are left out.
+    """
 
     text: str
     sample: Sequence[float]
     low: float = 0.0
     high: float = float("inf")
     digits: int = 2
+    left: Sequence[Label] = ()
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,19 @@ class Group:
         cell = self.cells.get(tuple(point[axis] for axis in self.axes))
         return self.read(cell, self.claim.value) if cell else {}
 
-    def points(self, axis: str) -> dict[Label, Values]:
-        """The claim's values along the one axis that the check uses, in order."""
-        return {label: self.at({axis: label}) for (label,) in self.cells}
+    def points(self, axis: str) -> tuple[dict[Label, Values], list[Label]]:
+        """The claim's values along the one axis that the check uses, and the points that were run, but lack a seed.
+
+        Numbers are in ascending order, words in the file's.
+        """
+        labels: list[Label] = [label for (label,) in self.cells]
+        numbers = [label for label in labels if isinstance(label, int | float)]
+        if len(numbers) == len(labels):
+            labels = list(sorted(numbers))
+        found = {label: values for label in labels if (values := self.at({axis: label}))}
+        seeds = set[int]().union(*found.values())
+        left = [label for label, values in found.items() if len(values) < len(seeds)]
+        return {label: values for label, values in found.items() if label not in left}, left
 
 
 def check_claims(study: ScaledStudy, trials: Trials) -> list[Finding]:
@@ -88,7 +101,7 @@ def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[
         return values_by_seed(study, [cell], trials, metric, claim.show)
 
     if any(not set(labels) & set(study.axes[axis]) for axis, labels in claim.where.items()):
-        yield _judge(claim, {}, Evidence("", []), [])  # the labels that it is about are not run here
+        yield _judge(claim, {}, Evidence("", []), 0, [])  # the labels that it is about are not run here
         return
     used = list(claim.names)
     rest = [axis for axis in study.axes if axis not in used]
@@ -102,24 +115,30 @@ def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[
         by_label = {tuple(cell.labels[axis] for axis in used): cell for cell in here}
         evidence = CHECKS[claim.check](Group(claim, by_label, used, read, study.study.baseline), claim)
         several = {axis: label for axis, label in place.items() if len(study.labels(axis, where)) > 1}
-        yield _judge(claim, several, evidence, study.guessed(here[0].labels))
+        yield _judge(claim, several, evidence, len(here[0].trials), study.guessed(here[0].labels))
 
 
-def _judge(claim: ClaimSpec, at: Mapping[str, Label], evidence: Evidence, guessed: Sequence[str]) -> Finding:
+def _judge(
+    claim: ClaimSpec, at: Mapping[str, Label], evidence: Evidence, seeds: int, guessed: Sequence[str]
+) -> Finding:
+    """What follows from the evidence; with less than all seeds nothing does: those that diverged are not chance."""
     place = ", ".join(f"{axis.rpartition('.')[2]} {text_label(label)}" for axis, label in at.items())
     found = spread(evidence.sample)
     digits = evidence.digits
     verdict: Verdict = "inconclusive"
     if found.mean is None:
-        return Finding(claim.says, place, "not run, or never defined", found, "no data", guessed)
+        return Finding(claim.says, place, "not run, not defined, or diverged", found, "no data", guessed)
     text = f"{evidence.text} {found.mean:.{digits}f}"
     if found.low is None or found.high is None:
         return Finding(claim.says, place, f"{text} (one seed: no interval)", found, verdict, guessed)
-    if found.low > evidence.low and found.high < evidence.high:
+    text += f" [{found.low:.{digits}f}, {found.high:.{digits}f}], "
+    text += f"{found.n} seeds" if found.n == seeds else f"only {found.n} of {seeds} seeds"
+    if evidence.left:
+        text += f", without {', '.join(map(text_label, evidence.left))}: not all seeds there"
+    if found.n == seeds and found.low > evidence.low and found.high < evidence.high:
         verdict = "holds"
-    elif found.high < evidence.low or found.low > evidence.high:
+    elif found.n == seeds and (found.high < evidence.low or found.low > evidence.high):
         verdict = "fails"
-    text += f" [{found.low:.{digits}f}, {found.high:.{digits}f}], {found.n} seeds"
     return Finding(claim.says, place, text, found, verdict, guessed)
 
 
@@ -162,24 +181,25 @@ def some_point_beats_baseline(group: Group, claim: SomePointSpec) -> Evidence:
 
     The maximum over points of noisy means lies above the baseline even if no point is better: hence leave one out.
     """
-    points = group.points(claim.axis)
+    points, left = group.points(claim.axis)
     baseline = points.pop(group.baseline[claim.axis], {})
-    sample, chosen = leave_one_out({label: values for label, values in points.items() if values}, baseline, np.argmax)
+    sample, chosen = leave_one_out(points, baseline, np.argmax)
     picked = ", ".join(sorted({text_label(label) for label in chosen}))
     text = f"{_names(claim)}, best {claim.axis.rpartition('.')[2]} of the other seeds ({picked}) - baseline:"
-    return Evidence(text, sample, digits=METRICS[claim.value].digits)
+    return Evidence(text, sample, digits=METRICS[claim.value].digits, left=left)
 
 
 def leave_one_out(
     points: Mapping[Label, Values], other: Values, choose: Callable[[Any], Any]
 ) -> tuple[list[float], list[Label]]:
-    """For every seed: (value at the point that `choose` takes by the mean of all other seeds) - other; the choices."""
+    """For every seed: (value at the point that `choose` takes by the mean of all other seeds) - other; the choices.
+
+    A single seed has no others: it is its own, and proves nothing.
+    """
     seeds = sorted(set(other).intersection(*points.values())) if points else []
     sample, chosen = [], []
     for seed in seeds:
-        rest = [s for s in seeds if s != seed]
-        if not rest:
-            break
+        rest = [s for s in seeds if s != seed] or [seed]
         label = list(points)[int(choose([np.mean([values[s] for s in rest]) for values in points.values()]))]
         sample.append(points[label][seed] - other[seed])
         chosen.append(label)
@@ -187,33 +207,26 @@ def leave_one_out(
 
 
 def trend(group: Group, claim: TrendSpec) -> Evidence:
-    """The least-squares slope over the points of the axis, in their order (steps count alike), has the claimed sign."""
-    points = [values for values in group.points(claim.axis).values() if values]
-    labels = [label for label, values in group.points(claim.axis).items() if values]
+    """The least-squares slope over the points of the axis, in order (steps count alike), has the claimed sign."""
+    found, left = group.points(claim.axis)
+    points = list(found.values())
     if len(points) < 2:
         return Evidence("", [])
-    sign = (1 if claim.direction == "rises" else -1) * (1 if _ascending(labels) else -1)
-    seeds = sorted(set.intersection(*(set(values) for values in points)))
-    slopes = [float(np.polyfit(range(len(points)), [values[seed] for values in points], 1)[0]) for seed in seeds]
+    sign = 1 if claim.direction == "rises" else -1
+    slopes = [float(np.polyfit(range(len(points)), [own[seed] for own in points], 1)[0]) for seed in sorted(points[0])]
     text = f"{_names(claim)}, {'rise' if claim.direction == 'rises' else 'fall'} a step of {claim.axis}:"
-    return Evidence(text, [sign * slope for slope in slopes], digits=METRICS[claim.value].digits + 1)
-
-
-def _ascending(labels: Sequence[Label]) -> bool:
-    """Whether an axis is written from small to large; words count as written."""
-    numbers = [label for label in labels if isinstance(label, (int, float))]
-    return len(numbers) < 2 or numbers[0] <= numbers[-1]
+    return Evidence(text, [sign * slope for slope in slopes], digits=METRICS[claim.value].digits + 1, left=left)
 
 
 def extreme(group: Group, claim: ExtremeSpec) -> Evidence:
     """The value at one point is below (above) that at its rival, which the other seeds choose."""
-    points = group.points(claim.axis)
+    points, left = group.points(claim.axis)
     own = points.pop(claim.at, {})
     choose, sign = (np.argmin, 1) if claim.which == "smallest" else (np.argmax, -1)
-    sample, chosen = leave_one_out({label: values for label, values in points.items() if values}, own, choose)
+    sample, chosen = leave_one_out(points, own, choose)
     rivals = ", ".join(sorted({text_label(label) for label in chosen}))
     text = f"{_names(claim)}, distance to the next ({claim.axis.rpartition('.')[2]} {rivals}):"
-    return Evidence(text, [sign * value for value in sample], digits=METRICS[claim.value].digits)
+    return Evidence(text, [sign * value for value in sample], digits=METRICS[claim.value].digits, left=left)
 
 
 def within(group: Group, claim: WithinSpec) -> Evidence:

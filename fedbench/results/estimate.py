@@ -9,8 +9,9 @@ import torch
 
 from fedbench.config import TrialConfig
 from fedbench.data.federation import Samples
+from fedbench.errors import UserError
 from fedbench.models import build, initial
-from fedbench.results.store import Store
+from fedbench.results.store import Store, StoredTrial
 from fedbench.settings import load_yaml
 from fedbench.simulation.compute import exact
 from fedbench.simulation.local import Sgd, draw_plan, local_train
@@ -63,11 +64,19 @@ def _stored_rates(store: Store) -> dict[Kind, float]:
     """Seconds a training sample, by kind, over all finished trials of the store."""
     totals: dict[Kind, list[float]] = {}
     for trial in store.all():
-        if trial.status == "done":
-            config = TrialConfig(**load_yaml(trial.path / "config.yaml"))
+        config = _config(trial) if trial.status == "done" else None
+        if config:
             seconds = sum(trial.summary[f"seconds_{part}"] for part in ("train", "server", "eval"))
             totals.setdefault(_kind(config), []).append(seconds / work(config))
     return {kind: float(np.mean(rates)) for kind, rates in totals.items()}
+
+
+def _config(trial: StoredTrial) -> TrialConfig | None:
+    """A stored trial's config, unless it needs something that is not here, such as somebody's own method."""
+    try:
+        return TrialConfig(**load_yaml(trial.path / "config.yaml"))
+    except UserError:
+        return None
 
 
 def _probe(config: TrialConfig, limit: float) -> float:

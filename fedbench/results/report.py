@@ -1,14 +1,16 @@
 """A study's output folder: tables and plots, made from the store alone."""
 
+import gzip
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from fedbench.files import write_bytes
+from fedbench.metrics import METRICS
 from fedbench.results.claims import Finding, check_claims
 from fedbench.results.store import Store, StoredTrial
-from fedbench.results.tables import cells_frame, layout, shown
+from fedbench.results.tables import cells_frame, layout, places, shown
 from fedbench.studyfile import ScaledStudy
 
 
@@ -34,25 +36,64 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     folder.mkdir(parents=True, exist_ok=True)
     cells = cells_frame(study, trials)
     files = [_write(folder / "cells.csv", cells.to_csv(index=False))]
-    for number, name in enumerate(study.study.tables):
-        stem = "table" if number == 0 else f"table-{name}"
-        files.append(_write(folder / f"{stem}.csv", layout(study, cells, name).to_csv(index=False)))
-        markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
-        lines = [f"{study.study.title}{note(study)}", "", markdown, "", *mixed(trials)]
-        files.append(_write(folder / f"{stem}.md", "\n".join(lines) + "\n"))
-        latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ").to_latex(index=False)
-        files.append(_write(folder / f"{stem}.tex", latex.replace("_", r"\_")))
+    for name in filled_tables(study):
+        files += _write_table(study, cells, name, folder, mixed(trials))
     findings = check_claims(study, trials)
     if findings:
         files.append(_write(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
-    rounds = folder / "rounds.csv.gz"
-    rounds_frame(study, trials).to_csv(rounds, index=False, compression={"method": "gzip", "mtime": 0})
-    files.append(rounds)
+    rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
+    write_bytes(folder / "rounds.csv.gz", rounds)
+    files.append(folder / "rounds.csv.gz")
     from fedbench.results.plots import draw  # matplotlib takes a second to import: not before the trials have run
 
     for name, spec in study.study.plots.items():
         files += draw(study, trials, spec, folder / name)
+    for old in {folder / name for name in _possible(study)} - set(files):
+        old.unlink(missing_ok=True)  # of an earlier report, with other options
     return Report(cells, files, trials, findings)
+
+
+def filled_tables(study: ScaledStudy) -> list[str]:
+    """The tables that have any place, with what --only left."""
+    return [name for name, table in study.study.tables.items() if any(True for _ in places(study, table))]
+
+
+def _stem(study: ScaledStudy, name: str) -> str:
+    """A table's file name: the first one is the study's table."""
+    return "table" if name == next(iter(study.study.tables)) else f"table-{name}"
+
+
+def _possible(study: ScaledStudy) -> list[str]:
+    """The names of all files that a report may write."""
+    tables = [f"{_stem(study, name)}.{ending}" for name in study.study.tables for ending in ("csv", "md", "tex")]
+    return [*tables, "claims.csv", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in ("png", "svg"))]
+
+
+def _write_table(study: ScaledStudy, cells: pd.DataFrame, name: str, folder: Path, remarks: list[str]) -> list[Path]:
+    """One table as numbers (CSV), and as people read it (Markdown, LaTeX)."""
+    path = folder / _stem(study, name)
+    markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
+    lines = [f"{caption(study, name)}, mean ± standard deviation over seeds", "", markdown, "", *remarks]
+    latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ", latex_text).to_latex(index=False)
+    return [
+        _write(path.with_suffix(".csv"), layout(study, cells, name).to_csv(index=False)),
+        _write(path.with_suffix(".md"), "\n".join(lines) + "\n"),
+        _write(path.with_suffix(".tex"), latex),
+    ]
+
+
+def caption(study: ScaledStudy, name: str) -> str:
+    """What a table shows: the study, its scale, and what stands in the cells; several metrics are named in the rows."""
+    table = study.study.tables[name]
+    shown_as = {"value": "", "difference": ", difference to the baseline", "relative": ", gain over the baseline in %"}
+    label = METRICS[table.metrics[0]].label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
+    return f"{study.study.title}{note(study)}: {label}{shown_as[table.show]}"
+
+
+def latex_text(text: str) -> str:
+    """A text in which LaTeX sees no commands."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 def folder_of(study: ScaledStudy, store: Store) -> Path:

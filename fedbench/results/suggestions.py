@@ -54,7 +54,7 @@ def parse_url(url: str) -> URL:
     """The parts of a storage's URL."""
     try:
         return make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise UserError(f"--storage {url}: not a URL; name one of Optuna's, such as {EXAMPLE}") from error
 
 

@@ -1,6 +1,6 @@
 """From stored trials to tables: tidy cells, the paper's layout, CSV, Markdown and LaTeX."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -8,15 +8,14 @@ from typing import Any
 import pandas as pd
 
 from fedbench.config import TrialConfig
-from fedbench.errors import ConfigError
 from fedbench.metrics import METRICS
+from fedbench.reference import Key, paper_numbers, row_keys
 from fedbench.results.statistics import paired, spread
 from fedbench.results.store import StoredTrial
-from fedbench.specs import Label, Show, TableSpec
-from fedbench.studyfile import Cell, ScaledStudy, text_label
+from fedbench.specs import Show, TableSpec, text_label
+from fedbench.studyfile import Cell, ScaledStudy
 
 Trials = Mapping[str, StoredTrial]
-Key = tuple[Label, ...]
 
 TIME_COLUMNS = ("seconds", "peak_memory_mb")
 PROXY_COLUMN = "uses proxy"
@@ -39,7 +38,7 @@ class Place:
 
 
 def places(study: ScaledStudy, table: TableSpec) -> Iterator[Place]:
-    """All places of a table, row by row; those without a cell are left out."""
+    """All places of a table, row by row; those without a cell are left out, and so is what is pooled of a part."""
     cells = {tuple(cell.labels[axis] for axis in table.axes): cell for cell in study.select(table.where)}
     columns = list(product(*(study.labels(axis, table.where) for axis in table.columns)))
     for row, metric in product(product(*(study.labels(a, table.where) for a in table.rows)), table.metrics):
@@ -47,13 +46,8 @@ def places(study: ScaledStudy, table: TableSpec) -> Iterator[Place]:
         here = {column: cells[(*row, *column)] for column in columns if (*row, *column) in cells}
         for column, cell in here.items():
             yield Place(name, column, metric, (cell,))
-        if table.pool and here:
+        if table.pool and len(here) > 1 and all(study.axes[axis] == study.whole[axis] for axis in table.columns):
             yield Place(name, (table.pool,), metric, tuple(here.values()))
-
-
-def row_keys(table: TableSpec) -> list[str]:
-    """The names of a table's row labels."""
-    return [*table.rows, "value"] if len(table.metrics) > 1 else list(table.rows)
 
 
 def values_by_seed(
@@ -99,7 +93,7 @@ def cells_frame(study: ScaledStudy, trials: Trials) -> pd.DataFrame:
     """One row a place of a table: axes, mean, spread, paired difference, the paper's number, failures, cost."""
     rows = []
     for name, table in study.study.tables.items():
-        paper = reference_values(study, name, table)
+        paper = paper_numbers(study.name, study.study, name) if study.scale == "paper" else {}
         for place in places(study, table):
             labels = {**place.cells[0].labels, **({table.columns[-1]: table.pool} if len(place.cells) > 1 else {})}
             number = paper.get(place.key)
@@ -141,40 +135,24 @@ def _place_row(
     return row
 
 
-def reference_values(study: ScaledStudy, name: str, table: TableSpec) -> dict[Key, float]:
-    """The paper's numbers by (row labels..., column labels...); none at a scale that is not the paper's."""
-    reference = study.study.reference
-    if reference is None or study.scale != "paper":
-        return {}
-    depth = len(row_keys(table))
-    columns: list[Key] = list(product(*(_paper_labels(study, table, axis) for axis in table.columns)))
-    columns += [(table.pool,)] if table.pool else []
-    found = {}
-    for row in reference.tables.get(name, []):
-        if len(row) != depth + len(columns):
-            raise ConfigError(
-                f"{study.name}: reference.{name}: {row} has {len(row)} entries; must be {depth} row labels "
-                f"and {len(columns)} values"
-            )
-        for column, number in zip(columns, row[depth:], strict=True):
-            if number is not None:
-                found[(*row[:depth], *column)] = float(number)
-    return found
-
-
-def _paper_labels(study: ScaledStudy, table: TableSpec, axis: str) -> list[Label]:
-    """An axis in full, as the file has it: the paper's columns do not change with --only."""
-    every = list({**study.study.grid, **study.study.scales["paper"].grid}[axis])
-    return [label for label in every if label in table.where.get(axis, every)] or every
-
-
 def layout(study: ScaledStudy, cells: pd.DataFrame, name: str) -> pd.DataFrame:
     """A table in the paper's layout: row labels, then the mean of every column; empty where nothing was run."""
-    return _grid(study, cells, name, lambda place, cell, best: None if pd.isna(cell["mean"]) else float(cell["mean"]))
+    frame = _grid(study, cells, name, lambda place, cell, best: None if pd.isna(cell["mean"]) else float(cell["mean"]))
+    return frame.infer_objects()
 
 
-def shown(study: ScaledStudy, cells: pd.DataFrame, name: str, bold: tuple[str, str], pm: str) -> pd.DataFrame:
-    """A table as people read it: mean and spread, the paper's number, n where seeds are missing, the best in bold."""
+def shown(
+    study: ScaledStudy,
+    cells: pd.DataFrame,
+    name: str,
+    bold: tuple[str, str],
+    pm: str,
+    escape: Callable[[str], str] = str,
+) -> pd.DataFrame:
+    """A table as people read it: mean and spread, the paper's number, n where seeds are missing, the best in bold.
+
+    `escape` makes labels fit where the table goes.
+    """
 
     def text(place: Place, cell: pd.Series, best: bool) -> str:
         written = _text(cell, METRICS[place.metric].digits, pm, "*" if study.changed else "")
@@ -182,8 +160,8 @@ def shown(study: ScaledStudy, cells: pd.DataFrame, name: str, bold: tuple[str, s
 
     frame = _grid(study, cells, name, text)
     for key in row_keys(study.study.tables[name]):
-        frame[key] = frame[key].map(text_label)
-    return frame.fillna("-")
+        frame[key] = [escape(text_label(label)) for label in frame[key]]
+    return frame.fillna("-").rename(columns=escape)
 
 
 def _grid(study: ScaledStudy, cells: pd.DataFrame, name: str, show: Any) -> pd.DataFrame:
@@ -196,7 +174,7 @@ def _grid(study: ScaledStudy, cells: pd.DataFrame, name: str, show: Any) -> pd.D
     for place, cell in found:
         row = rows.setdefault(place.row, dict(zip(keys, place.row, strict=True)))
         row[" ".join(map(text_label, place.column))] = show(place, cell, place.key in best)
-    frame = pd.DataFrame(rows.values())
+    frame = pd.DataFrame(rows.values(), dtype=object)
     if proxy := _proxy_column([place for place, _ in found]):
         frame.insert(len(keys), PROXY_COLUMN, [proxy[row] for row in rows])
     return frame
@@ -223,7 +201,7 @@ def _proxy_use(config: TrialConfig) -> str:
 
 
 def _best(found: Sequence[tuple[Place, pd.Series]], table: TableSpec) -> set[Key]:
-    """The best places of each row, of each column, or along an axis; only those that have all their seeds count."""
+    """The best places of each row, of each column, or along an axis, ties included; all their seeds must be there."""
     lines: dict[tuple[str, Key], dict[Key, float]] = {}
     names = [*row_keys(table), *table.columns]
     for place, cell in found:
@@ -234,11 +212,8 @@ def _best(found: Sequence[tuple[Place, pd.Series]], table: TableSpec) -> set[Key
             line = tuple(label for name, label in zip(names, place.key, strict=True) if name != table.best)
         lines.setdefault((place.metric, line), {})[place.key] = cell["mean"]
     choose = {"higher": max, "lower": min}
-    return {
-        choose[METRICS[metric].better or "higher"](line, key=lambda key: line[key])
-        for (metric, _), line in lines.items()
-        if len(line) > 1
-    }
+    best = {name: choose[METRICS[name[0]].better or "higher"](line.values()) for name, line in lines.items()}
+    return {key for name, line in lines.items() if len(line) > 1 for key in line if line[key] == best[name]}
 
 
 def _text(cell: pd.Series, digits: int, pm: str, star: str) -> str:

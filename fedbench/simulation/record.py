@@ -16,6 +16,13 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "simplex": ("round", "lambda_0", "lambda_1", "lambda_2", "loss", "accuracy"),
 }
 
+GROUPS = ("balanced", "imbalanced")  # of the clients of a hybrid partition
+INDICATORS = (  # the names in the table of that name
+    *(f"heterogeneity_{kind}{suffix}" for kind in ("coherence", "cosine") for suffix in ("", "_by_size")),
+    *(f"{kind}_{group}" for kind in ("coherence_def", "coherence_mean", "lambda") for group in GROUPS),
+    *("hessian_top1", "hessian_top5", "hessian_top1_top5"),
+)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -61,6 +68,11 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """All fields by name, made of plain types."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+# What there is of every round, or of some: columns of rounds.csv and indicators.
+NOT_CURVES = ("round", "clients", "lambda_", "samples", "tables", "diverged")
+CURVES = (*(item.name for item in fields(Record) if item.name not in NOT_CURVES), *INDICATORS)
 
 
 def _finite(value: float | int | str | None) -> float | int | str | None:

@@ -92,8 +92,7 @@ def private_token() -> Path:
 def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
     """Run all trials; returns when every one has ended, or its process has died too often.
 
-    Tune restarts a trial whose process died, but not in every case: what is left over goes into a fresh run. Ctrl-C
-    comes through as KeyboardInterrupt.
+    Trials whose process died are run again once the others have ended. Ctrl-C comes through as KeyboardInterrupt.
     """
     with cluster(options):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -123,7 +122,7 @@ def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: f
         run_config=tune.RunConfig(
             name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
-            failure_config=tune.FailureConfig(max_failures=options.max_failures),
+            failure_config=tune.FailureConfig(max_failures=0),  # see run_trials
             callbacks=[ProgressCallback(progress)],
             verbose=0,
         ),

@@ -173,6 +173,7 @@ def search_arm(
 ) -> None:
     """Run what the budget has left; returns when every suggestion has ended, or its process has died too often.
 
+    Suggestions whose process died are run again once the others have ended.
     Ctrl-C comes through as KeyboardInterrupt; the next command puts back what was running.
     """
     with cluster(options):
@@ -210,7 +211,7 @@ def _fit(
         run_config=tune.RunConfig(
             name=f"search-{suggestions.space.name}-{suggestions.arm.slug}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
-            failure_config=tune.FailureConfig(max_failures=options.max_failures),
+            failure_config=tune.FailureConfig(max_failures=0),  # see search_arm
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             verbose=0,
         ),

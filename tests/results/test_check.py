@@ -11,7 +11,7 @@ from fedbench.results.report import stored_trials
 from fedbench.results.store import Store
 from fedbench.results.tables import cells_frame, shown
 from fedbench.studyfile import expand
-from tests.results.helpers import fill
+from tests.results.helpers import fill, summary
 
 
 def checked(name: str, folder: Path, outcome: Any, **options: Any) -> Any:
@@ -56,6 +56,16 @@ def test_the_papers_numbers_beside_changed_settings_are_starred(tmp_path: Path) 
     fill(store, study, lambda labels, seed: 0.6)
     frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("", ""), "+")
     assert frame.loc[0, "100"] == "60.00 [61.12*]"
+
+
+def test_a_gain_is_compared_only_where_the_baseline_is_in_the_table(tmp_path: Path) -> None:
+    study, store = expand("adaptive_gws", "paper", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: {**summary(0.5), "middle_gamma": 0.98})
+    frame = parity(study, cells_frame(study, stored_trials(study, store))).set_index("table")
+    assert frame.loc["gamma", "paper_gain"].isna().all()
+    assert frame.loc["gain", "gain"].isna().all()
+    assert set(frame.loc["gain", "tolerance"]) == {1.5}
+    assert set(frame.loc["gamma", "tolerance"]) == {0.015}
 
 
 def test_each_metric_has_its_tolerance(tmp_path: Path) -> None:

@@ -92,6 +92,48 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     assert "one seed" in found[0].evidence
 
 
+@pytest.mark.parametrize(
+    "claim",
+    ["check: some_point_beats_baseline, axis: method.gamma", "check: trend, axis: method.gamma, direction: rises"],
+)
+def test_one_seed_decides_nothing_about_an_axis_either(tmp_path: Path, claim: str) -> None:
+    found = findings(tmp_path, claim, lambda labels, seed: falling(labels, seed) if seed == 1 else None)
+    assert [f.verdict for f in found] == ["inconclusive"] * 2
+    assert "one seed" in found[0].evidence
+
+
+def test_survivors_decide_nothing(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> float | str:
+        if labels["method.gamma"] == 0.9:
+            return "diverged" if seed > 2 else 0.9 + 0.001 * seed
+        return 0.5
+
+    found = findings(tmp_path, "check: beats, point: {method.gamma: 0.9}", outcome)
+    assert [f.verdict for f in found] == ["inconclusive"] * 2
+    assert "only 2 of 4 seeds" in found[0].evidence
+
+
+def test_a_point_that_diverged_does_not_silence_the_others(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> float | str:
+        if labels["method.gamma"] == 0.9 and seed > 1:
+            return "diverged"
+        return float(0.5 + 0.1 * (labels["method.gamma"] == 0.8) + 0.0001 * seed * labels["method.gamma"])
+
+    found = findings(tmp_path, "check: some_point_beats_baseline, axis: method.gamma", outcome)
+    assert [f.verdict for f in found] == ["holds"] * 2
+    assert "without 0.9: not all seeds there" in found[0].evidence
+
+
+def test_a_trend_is_along_the_numbers_not_along_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = STUDY.replace("[1.0, 0.9, 0.8]", "[0.8, 1.0, 0.9, 0.85]")
+    path.write_text(text % "{says: It is so, check: trend, axis: method.gamma, direction: rises}")
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
+    fill(store, study, lambda labels, seed: labels["method.gamma"] / 2)
+    found = check_claims(study, stored_trials(study, store))
+    assert found[0].spread.mean == pytest.approx(np.polyfit(range(4), [40, 42.5, 45, 50], 1)[0])
+
+
 def test_evidence_has_its_interval_its_place_and_a_guessed_setting(tmp_path: Path) -> None:
     first, second = findings(tmp_path, "check: beats, point: {method.gamma: 0.9}, wins: lower", falling)
     assert (first.at, second.at) == ("alpha 100", "alpha 1")

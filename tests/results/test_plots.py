@@ -5,8 +5,9 @@ from fedbench.results.plots.kinds import KINDS
 from fedbench.results.plots.series import over_rounds
 from fedbench.results.report import stored_trials
 from fedbench.results.store import Store
-from fedbench.specs import PLOTS, CurvesSpec
+from fedbench.specs import CurvesSpec
 from fedbench.studyfile import expand
+from fedbench.studyspec import PLOTS
 from tests.results.helpers import fill
 
 
@@ -19,7 +20,7 @@ def test_no_two_methods_look_alike() -> None:
     spec = CurvesSpec(colour="method", panels=["clients.epochs"])
     scene = Scene(study, {}, [cell for cell in study.cells if cell.labels["clients.epochs"] == 1], None)
     looks = {(colour, scene.dash(cell, spec)) for cell, colour, _ in scene.coloured(spec)}
-    assert len(looks) == len(scene.cells) == 11
+    assert len(looks) == len(scene.cells) == 12
 
 
 def test_curves_are_columns_of_rounds_in_percent(tmp_path: Path) -> None:

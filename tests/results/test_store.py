@@ -5,9 +5,12 @@ import pytest
 
 from fedbench import TrialConfig, UserError
 from fedbench.results import execute as module
+from fedbench.results.estimate import estimate
 from fedbench.results.execute import execute
 from fedbench.results.store import Store
 from fedbench.simulation import Record, Simulation
+from fedbench.studyfile import expand
+from tests.results.helpers import fill
 
 Make = Callable[..., TrialConfig]
 
@@ -105,3 +108,13 @@ def test_an_out_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         Store(tmp_path / "file" / "below").prepare()
+
+
+def test_a_cost_is_estimated_beside_trials_of_methods_that_are_not_here(tiny: Make, tmp_path: Path) -> None:
+    store, study = Store(tmp_path), expand("smoke", "quick", changes={}, only={}, seeds=[8])
+    fill(store, study, lambda labels, seed: 0.5)
+    for trial in store.all():
+        (trial.path / "config.yaml").write_text("method: {name: somebodys_own}\n")
+    cost = estimate([tiny(rounds=2)], store)
+    assert cost.seconds > 0
+    assert "1 probed" in cost.source

@@ -103,16 +103,18 @@ def test_a_table_that_mixes_environments_says_so(tmp_path: Path, paper: ScaledSt
     assert "mixes 2 environments" in (tmp_path / "studies" / "fixed_gamma" / "paper" / "table.md").read_text()
 
 
-def test_rows_of_methods_say_what_they_use_of_the_proxy_set(tmp_path: Path) -> None:
-    study, store = expand("methods", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
-    fill(store, study, lambda labels, seed: 0.5)
-    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("", ""), "+")
+def test_rows_of_methods_say_what_they_use_of_the_proxy_set() -> None:
+    study = expand("methods", "paper", changes={}, only={}, seeds=[8])
+    frame = shown(study, cells_frame(study, {}), "accuracy", ("", ""), "+")
     uses = dict(zip(frame["method"], frame["uses proxy"], strict=True))
     assert uses == {
         **dict.fromkeys(["FedAvg", "FedProx", "FedDyn"], "no"),
         **dict.fromkeys(["FedDF", "FedBE", "FedAvg, bn=proxy"], "images"),
         **dict.fromkeys(["Server-FT", "FedLAW", "FedLAW (SWA)", "FedAvg + proxy as a client"], "labels"),
     }
+    without = expand("methods", "paper", changes={}, only={"setting": ["C10 100 CNN"]}, seeds=[8])
+    frame = shown(without, cells_frame(without, {}), "accuracy", ("", ""), "+")
+    assert frame.set_index("method").loc["FedAvg, bn=proxy", "uses proxy"] == "no"  # there is no batch norm there
 
 
 def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tmp_path: Path) -> None:
@@ -173,3 +175,48 @@ def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None
     frame = shown(study, cells_frame(study, stored_trials(study, store)), "pearson", ("", ""), "+").set_index("value")
     assert list(frame.columns) == ["1", "5", "both"]
     assert frame.loc["pearson_size", "1"] == "0.100 [-0.098]"
+
+
+def test_what_is_taken_together_of_a_part_is_not_shown() -> None:
+    study = expand("weight_correlation", "paper", changes={}, only={"clients.epochs": ["1"]}, seeds=[8])
+    assert list(shown(study, cells_frame(study, {}), "pearson", ("", ""), "+").columns) == ["value", "1"]
+
+
+def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
+    picked = {"method": ["FedAvg"], "data.alpha": ["100"]}
+    study, store = expand("adaptive_gws", "paper", changes={}, only=picked, seeds=[8]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: {**summary(0.5), "middle_gamma": 1.0})
+    report = make_report(study, store)
+    assert set(report.cells["table"]) == {"accuracy"}
+    assert {path.name for path in report.files} == {"cells.csv", "table-accuracy.csv", "table-accuracy.md"} | {
+        *("table-accuracy.tex", "rounds.csv.gz", "claims.csv")
+    }
+
+
+def test_a_report_leaves_no_file_of_an_earlier_one_behind(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    whole = expand("adaptive_gws", "quick", changes={}, only={}, seeds=[8])
+    fill(store, whole, lambda labels, seed: 0.5)
+    make_report(whole, store)
+    folder = tmp_path / "studies" / "adaptive_gws" / "quick"
+    (folder / "mine.txt").write_text("a user's own")
+    report = make_report(expand("adaptive_gws", "quick", changes={}, only={"method": ["FedAvg"]}, seeds=[8]), store)
+    assert set(folder.iterdir()) == {*report.files, folder / "mine.txt"}
+
+
+def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: Mine\nshows: x\nbase: {method.name: feddyn}\nseeds: [8]\nscales: {quick: {}}\n"
+        "grid:\n  method.clip: [null, 10]\n  part: {25 % & more_of: {}, all: {clients.epochs: 1}}\n"
+        "tables: {accuracy: {rows: [method.clip], columns: [part], best: row}}\n"
+    )
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
+    fill(store, study, lambda labels, seed: 0.5)
+    cells = make_report(study, store).cells
+    frame = shown(study, cells, "accuracy", ("<", ">"), "+")
+    assert frame["method.clip"].tolist() == ["null", "10"]
+    assert frame["all"].tolist() == frame["25 % & more_of"].tolist() == ["<50.00>", "<50.00>"]  # both are the best
+    folder = tmp_path / "out" / "studies" / "mine" / "quick"
+    assert r"method.clip & 25 \% \& more\_of & all" in (folder / "table.tex").read_text()
+    assert "Mine (scale quick, 50 rounds): test accuracy (%), mean ± standard" in (folder / "table.md").read_text()

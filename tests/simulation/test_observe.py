@@ -7,6 +7,7 @@ from fedbench import TrialConfig, simulate
 from fedbench.errors import ConfigError
 from fedbench.simulation import Record, Simulation
 from fedbench.simulation.final import final_tables
+from fedbench.simulation.record import INDICATORS
 
 Make = Callable[..., TrialConfig]
 
@@ -66,6 +67,12 @@ def test_the_server_path_is_recorded_on_request(tiny: Make) -> None:
     assert last == pytest.approx(record.lambda_)
     (plain,) = simulate(tiny(**settings))
     assert "server_path" not in plain.tables
+
+
+def test_every_indicator_has_a_name_that_plots_know(tiny: Make) -> None:
+    config = tiny(data__partition="hybrid", data__train_size=600, clients__count=6, indicators__hessian_every=3)
+    names = {row[0] for record in simulate(config) for row in record.tables["indicators"]}
+    assert names == set(INDICATORS)
 
 
 def test_the_simplex_of_three_clients_is_scored_on_a_grid(tiny: Make) -> None:

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 
 from fedbench.results.store import StoredTrial
 from fedbench.results.tables import Trials, finished
-from fedbench.specs import ColourSpec
-from fedbench.studyfile import Cell, ScaledStudy, text_label
+from fedbench.specs import ColourSpec, text_label
+from fedbench.studyfile import Cell, ScaledStudy
 
 # Okabe and Ito's palette, then line styles
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
@@ -31,7 +31,7 @@ class Scene:
         return [trial for config in cell.trials.values() if (trial := finished(self.trials, config.hash))]
 
     def first(self) -> StoredTrial | None:
-        """The first finished trial here: for what cannot be averaged over seeds."""
+        """The first seed's trial, or that of the next one which is finished: for what cannot be averaged over seeds."""
         return next((trial for cell in self.cells for trial in self.done(cell)), None)
 
     def coloured(self, spec: ColourSpec) -> list[tuple[Cell, str, str]]:

@@ -13,6 +13,8 @@ from fedbench.results.plots.base import COLOURS, Scene, add_to_title, rounds_the
 from fedbench.results.store import StoredTrial
 from fedbench.specs import CohortSpec, HeatmapSpec, PartitionSpec, WeightsSpec
 
+TICKS = 6  # of a heat map's axis, at most
+
 
 def heatmap_parts(spec: HeatmapSpec, scene: Scene) -> Sequence[int]:
     """A column for every round."""
@@ -40,8 +42,9 @@ def heatmap(place: Axes, scene: Scene, spec: HeatmapSpec) -> None:
     add_to_title(place, f"round {scene.part}")
     place.set(xlabel="client", ylabel="client")
     place.grid(False)
-    for axis in (place.xaxis, place.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
+    step = -(-len(ids) // TICKS)
+    place.set_xticks(range(0, len(ids), step), ids[::step])
+    place.set_yticks(range(0, len(ids), step), ids[::step])
 
 
 def partition(place: Axes, scene: Scene, spec: PartitionSpec) -> None:

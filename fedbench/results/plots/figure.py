@@ -1,6 +1,7 @@
 """One figure: the grid of panels, the legend beside it, the files."""
 
 from collections.abc import Mapping
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from fedbench.files import write_bytes
 from fedbench.results.plots.base import Scene, short
 from fedbench.results.plots.kinds import KINDS
 from fedbench.results.store import StoredTrial
 from fedbench.results.tables import Trials, finished
-from fedbench.specs import ColourSpec, Label, PlotSpec
-from fedbench.studyfile import Cell, ScaledStudy, text_label
+from fedbench.specs import ColourSpec, Label, PlotSpec, text_label
+from fedbench.studyfile import Cell, ScaledStudy
 
 STYLE: Any = {
     "font.size": 9,
@@ -84,8 +86,13 @@ def _legend(figure: Figure, axes: Any, spec: PlotSpec) -> None:
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
-    for path in paths:
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    """Write PNG and SVG; the SVG keeps the places that were found for the PNG, since finding them takes longest."""
+    paths = []
+    for ending, metadata in (("png", None), ("svg", {"Date": None})):
+        content = BytesIO()
+        figure.savefig(content, format=ending, metadata=metadata)
+        figure.set_layout_engine("none")
+        paths.append(stem.with_name(f"{stem.name}.{ending}"))
+        write_bytes(paths[-1], content.getvalue())
     plt.close(figure)
     return paths

@@ -13,8 +13,7 @@ from fedbench.metrics import METRICS
 from fedbench.results.plots.base import COLOURS, DASHES, Scene, line, listed, short
 from fedbench.results.store import StoredTrial
 from fedbench.results.tables import values_by_seed
-from fedbench.specs import CurvesSpec, DistributionSpec, ProfileSpec, SweepSpec
-from fedbench.studyfile import text_label
+from fedbench.specs import CurvesSpec, DistributionSpec, ProfileSpec, SweepSpec, text_label
 
 NAMES = {
     "test_accuracy": "test accuracy (%)",

@@ -26,8 +26,7 @@ def path(place: Axes, scene: Scene, spec: ServerPathSpec) -> None:
     rounds = rounds_there(spec.rounds, table["round"])
     if scene.part == "lambda":
         own = table[table["round"] == rounds[-1]].pivot(index="epoch", columns="client", values="lambda")
-        for number, client in enumerate(own):
-            place.plot(own.index, own[client], color=COLOURS[number % len(COLOURS)], linewidth=0.8)
+        place.plot(own.index, own, color="0.35", linewidth=0.7, alpha=0.8)  # colours are rounds, in this figure
         add_to_title(place, f"{len(own.columns)} clients, round {rounds[-1]}")
     else:
         for number, round_ in enumerate(rounds):

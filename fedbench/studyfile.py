@@ -18,6 +18,7 @@ from fedbench.studyspec import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
 TINY_VALUES = 2  # of each setting that is an axis
+TINY_SERVER_EPOCHS = 20  # at most; enough for SWA to begin
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def expand(
     axes = _pick(whole, only, stem)
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
     chosen = seeds or spec.seeds or study.seeds
-    cells = [_cell(stem, base, point, chosen) for point in points if not _skipped(point, study.skip)]
+    cells = [_cell(stem, base, point, chosen, scale) for point in points if not _skipped(point, study.skip)]
     check_study(stem, study)
     if not cells:
         raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
@@ -170,12 +171,14 @@ def _pick(axes: dict[str, list[Point]], only: Mapping[str, Sequence[str]], where
     return picked
 
 
-def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequence[int]) -> Cell:
+def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequence[int], scale: str) -> Cell:
     settings = base
     for _, own in point.values():
         settings = merge(settings, own)
     labels = {key: label for key, (label, _) in point.items()}
     try:
+        if scale == "tiny" and getattr(TrialConfig(**settings).method, "epochs", 0) > TINY_SERVER_EPOCHS:
+            settings = merge(settings, {"method": {"epochs": TINY_SERVER_EPOCHS}})
         trials = {seed: TrialConfig(**merge(settings, {"seed": seed})) for seed in seeds}
     except ConfigError as error:
         at = ", ".join(f"{key}={text_label(label)}" for key, label in labels.items())

@@ -91,7 +91,7 @@ def _save(figure: Figure, stem: Path) -> list[Path]:
     for ending, metadata in (("png", None), ("svg", {"Date": None})):
         content = BytesIO()
         figure.savefig(content, format=ending, metadata=metadata)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         paths.append(stem.with_name(f"{stem.name}.{ending}"))
         write_bytes(paths[-1], content.getvalue())
     plt.close(figure)

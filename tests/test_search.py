@@ -25,6 +25,7 @@ from fedbench.trial import main as trial_main
 from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]
+ONE = ("--max-concurrent", "1")  # for tiny runs: a second worker takes longer to start than it saves
 
 SPACE = """
 title: Mine
@@ -88,7 +89,7 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, out = space_file(tmp_path), tmp_path / "out"
-    code, text, error = command(main, file, "--out", str(out), "--trials", "2", "--scheduler", "none")
+    code, text, error = command(main, file, "--out", str(out), "--trials", "2", "--scheduler", "none", *ONE)
     assert (code, error) == (0, "")
     assert "2 suggestions, 0 of them done" in text
     folder = out / "searches" / "mine" / "quick"
@@ -133,7 +134,7 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     assert code == 0
     assert "2 suggestions, 2 of them done" in text
     assert values(search) == before
-    code, text, _ = command(main, file, "--out", str(out), "--trials", "3")
+    code, text, _ = command(main, file, "--out", str(out), "--trials", "3", *ONE)
     assert code == 0
     assert values(search)[:2] == before
     assert len(search.trials) == len(search.settled) == 3
@@ -143,7 +144,7 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
 @pytest.mark.usefixtures("two_cpus")
 def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command: Command, tmp_path: Path) -> None:
     file, out = space_file(tmp_path, text=TWO_METHODS), tmp_path / "out"
-    code, _, _ = command(main, file, "--out", str(out), "--sampler", "random", "--trials", "4")
+    code, _, _ = command(main, file, "--out", str(out), "--sampler", "random", "--trials", "4", *ONE)
     assert code == 0
     one, two = opened(file, out, trials=4)
     assert len(one.settled) == len(two.settled) == 4
@@ -192,7 +193,7 @@ def test_a_crash_is_told_with_its_reason_and_tried_again_by_the_next_command(
     file, out = space_file(tmp_path, 1, text), tmp_path / "out"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    arguments = [file, "--out", str(out), "--import", "sometimes_plugin", "--trials", "1", "--sampler", "random"]
+    arguments = [file, "--out", str(out), "--import", "sometimes_plugin", "--trials", "1", "--sampler", "random", *ONE]
     code, shown, error = command(main, *arguments)
     assert code == 1
     assert "ArithmeticError: out of luck" in shown

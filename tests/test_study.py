@@ -80,7 +80,7 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "crashing_plugin"]
+    arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "crashing_plugin", "--max-concurrent", "1"]
     code, text, _ = command(main, *arguments)
     assert code == 0
     assert "ArithmeticError: out of luck" in text

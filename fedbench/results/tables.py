@@ -98,7 +98,7 @@ def cells_frame(study: ScaledStudy, trials: Trials) -> pd.DataFrame:
             labels = {**place.cells[0].labels, **({table.columns[-1]: table.pool} if len(place.cells) > 1 else {})}
             number = paper.get(place.key)
             rows.append({"table": name, **labels, **_place_row(study, place, trials, table, number)})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["table"])
 
 
 def _place_row(

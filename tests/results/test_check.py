@@ -68,6 +68,19 @@ def test_a_gain_is_compared_only_where_the_baseline_is_in_the_table(tmp_path: Pa
     assert set(frame.loc["gamma", "tolerance"]) == {0.015}
 
 
+def test_a_check_of_what_no_table_shows_is_empty(command: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: x\nshows: x\nbase: {method.name: fixed_gamma}\ngrid: {method.gamma: [1.0, 0.9]}\nseeds: [8]\n"
+        "tables: {a: {rows: [], columns: [method.gamma], where: {method.gamma: [0.9]}}}\nscales: {paper: {}}\n"
+        "reference: {tolerance: 1, a: [[50]]}\n"
+    )
+    arguments = ["--scale", "paper", "--only", "method.gamma=1", "--check", "--out", str(tmp_path / "out")]
+    code, text, _ = command(main, str(path), *arguments)
+    assert code == 0
+    assert "1 cells, tolerance 1: 0 agrees, 0 differs, 1 not run, 0 not comparable" in text
+
+
 def test_each_metric_has_its_tolerance(tmp_path: Path) -> None:
     frame = checked("global_lr", tmp_path, lambda labels, seed: None)
     tolerances = {

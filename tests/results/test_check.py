@@ -75,6 +75,7 @@ def test_a_check_of_what_no_table_shows_is_empty(command: Any, tmp_path: Path) -
         "tables: {a: {rows: [], columns: [method.gamma], where: {method.gamma: [0.9]}}}\nscales: {paper: {}}\n"
         "reference: {tolerance: 1, a: [[50]]}\n"
     )
+    (tmp_path / "out" / "trials").mkdir(parents=True)
     arguments = ["--scale", "paper", "--only", "method.gamma=1", "--check", "--out", str(tmp_path / "out")]
     code, text, _ = command(main, str(path), *arguments)
     assert code == 0

@@ -1,6 +1,7 @@
 """What a study will cost: from stored trials of the same kind, else from a short probe of the model."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -61,14 +62,14 @@ def _kind(config: TrialConfig) -> Kind:
 
 
 def _stored_rates(store: Store) -> dict[Kind, float]:
-    """Seconds a training sample, by kind, over all finished trials of the store."""
-    totals: dict[Kind, list[float]] = {}
+    """Seconds a training sample, by kind, over all finished trials of the store: long ones count for more."""
+    seconds, samples = defaultdict[Kind, float](float), defaultdict[Kind, float](float)
     for trial in store.all():
         config = _config(trial) if trial.status == "done" else None
         if config:
-            seconds = sum(trial.summary[f"seconds_{part}"] for part in ("train", "server", "eval"))
-            totals.setdefault(_kind(config), []).append(seconds / work(config))
-    return {kind: float(np.mean(rates)) for kind, rates in totals.items()}
+            seconds[_kind(config)] += sum(trial.summary[f"seconds_{part}"] for part in ("train", "server", "eval"))
+            samples[_kind(config)] += work(config)
+    return {kind: seconds[kind] / samples[kind] for kind in samples}
 
 
 def _config(trial: StoredTrial) -> TrialConfig | None:

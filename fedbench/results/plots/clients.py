@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from fedbench.indicators.heterogeneity import class_shares
 from fedbench.metrics import client_data
@@ -112,3 +112,6 @@ def weights(place: Axes, scene: Scene, spec: WeightsSpec) -> None:
         x = np.concatenate([sizes if scene.part.startswith("data") else degrees for (_, sizes, degrees), _ in data])
         place.scatter(x, y, s=14, color=colour, alpha=0.6, linewidth=0, label=label)
     place.set(xlabel=scene.part, ylabel="mean weight (%)", xscale="log")
+    place.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    place.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    place.xaxis.set_minor_formatter(NullFormatter())

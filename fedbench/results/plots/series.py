@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fedbench.metrics import METRICS
-from fedbench.results.plots.base import COLOURS, DASHES, Scene, line, listed, short
+from fedbench.results.plots.base import COLOURS, DASHES, Scene, add_to_title, line, listed, short
 from fedbench.results.store import StoredTrial
 from fedbench.results.tables import values_by_seed
 from fedbench.specs import CurvesSpec, DistributionSpec, ProfileSpec, SweepSpec, text_label
@@ -24,6 +24,7 @@ NAMES = {
     "lambda_balanced": "weight of balanced clients",
     "hessian_top1": "top Hessian eigenvalue",
     "hessian_top1_top5": "Hessian eigenvalues, 1 over 5",
+    "r": "r, gradient over shrinking",
 }
 SEVERAL = {  # names in a legend, where one figure has several
     "norm_opt": "global gradient",
@@ -32,6 +33,7 @@ SEVERAL = {  # names in a legend, where one figure has several
     "coherence_mean_balanced": "balanced clients",
     "coherence_mean_imbalanced": "imbalanced clients",
 }
+LOGARITHMIC = ("r",)  # a ratio, which has no bound where gamma passes through 1
 LEAST_FOR_A_HISTOGRAM = 10
 REACH = 4.0  # how many standard deviations to both sides a distribution is shown
 LABEL_WIDTH = 30  # characters in a line of an axis' label
@@ -82,6 +84,8 @@ def curves(place: Axes, scene: Scene, spec: CurvesSpec) -> None:
             _mark_critical(place, scene.done(cell), colour if spec.colour else "0.4")
     name = NAMES.get(names[0], names[0].replace("_", " "))
     place.set_ylabel(TOGETHER.get(names[0], name) if len(names) > 1 else name)
+    if names[0] in LOGARITHMIC:
+        place.set_yscale("log", nonpositive="clip")
     place.set_xlabel("round")
     place.xaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -128,6 +132,7 @@ def sweep(place: Axes, scene: Scene, spec: SweepSpec) -> None:
 def distribution(place: Axes, scene: Scene, spec: DistributionSpec) -> None:
     """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""
     groups: dict[tuple[str, str], list[Any]] = {}
+    medians = []
     for cell, colour, label in scene.coloured(spec):
         groups.setdefault((colour, label), []).extend(over_rounds(trial, spec.y) for trial in scene.done(cell))
     for (colour, label), series in groups.items():
@@ -139,12 +144,12 @@ def distribution(place: Axes, scene: Scene, spec: DistributionSpec) -> None:
         if not std:
             continue
         low, high = max(values.min(), median - REACH * std), min(values.max(), median + REACH * std)
-        text = f"{label} " if label else ""
-        place.hist(
-            values, 24, range=(low, high), density=True, color=colour, alpha=0.3, label=f"{text}(median {median:.3g})"
-        )
+        place.hist(values, 24, range=(low, high), density=True, color=colour, alpha=0.3, label=label)
+        medians.append(f"{median:.3g}")
         x = np.linspace(low, high, 200)
         place.plot(x, np.exp(-0.5 * ((x - median) / std) ** 2) / (std * np.sqrt(2 * np.pi)), color=colour)
+    if medians:
+        add_to_title(place, f"median {', '.join(medians)}")
     place.set_xlabel(NAMES.get(spec.y, spec.y))
     place.set_ylabel("density")
 

@@ -28,20 +28,21 @@ class FedBESettings(FinetuneSettings):
         return "unlabelled"
 
 
-def sample_model(cohort: Cohort, offsets: list[int], noise: Tensor) -> Tensor:
-    """A model [P] from the Gaussian over the clients' updates, tensor by tensor, for standard normal noise [P].
+def gaussian(cohort: Cohort, offsets: list[int]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation [P] of the Gaussian over the clients' models, tensor by tensor.
 
-    d_i = w_i - w_g, u_i = d_i / |d_i|; mu and s^2 >= 1e-5 are mean and variance of u_i over the clients;
-    w = w_g + mean_i |d_i| * (mu + 0.1 s noise).
+    d_i = w_i - w_g, u_i = d_i / |d_i|; mu and s^2 >= 1e-5 are mean and variance of u_i over the clients; the mean is
+    w_g + mean_i |d_i| mu, the standard deviation mean_i |d_i| 0.1 s.
     """
-    sample = torch.empty_like(cohort.w)
+    mean, std = torch.empty_like(cohort.w), torch.empty_like(cohort.w)
     for span in (slice(*ends) for ends in pairwise(offsets)):
         d = cohort.W[:, span] - cohort.w[span]
         length = torch.linalg.vector_norm(d, dim=1, keepdim=True)
         u = torch.where(length > 0, d / length, 0.0)
         spread = u.var(0, correction=0).clamp(min=VARIANCE_FLOOR).sqrt()
-        sample[span] = cohort.w[span] + length.mean() * (u.mean(0) + NOISE * spread * noise[span])
-    return sample
+        mean[span] = cohort.w[span] + length.mean() * u.mean(0)
+        std[span] = length.mean() * NOISE * spread
+    return mean, std
 
 
 @register_method()
@@ -57,9 +58,9 @@ class FedBE(Method[FedBESettings]):
     def teachers(self, cohort: Cohort, server: Server) -> Iterator[Teacher]:
         """All teachers with their running statistics; all but the clients take the averaged ones."""
         yield from zip(cohort.W, cohort.B, strict=True)
-        mean = cohort.p @ cohort.B
-        yield cohort.combine(cohort.p), mean
-        rng = server.rng("fedbe")
+        buffers = cohort.p @ cohort.B
+        yield cohort.combine(cohort.p), buffers
+        rng, (mean, std) = server.rng("fedbe"), gaussian(cohort, server.model.offsets)
         for _ in range(self.settings.samples):
             noise = torch.from_numpy(rng.standard_normal(len(cohort.w))).to(cohort.w)
-            yield sample_model(cohort, server.model.offsets, noise), mean
+            yield mean + std * noise, buffers

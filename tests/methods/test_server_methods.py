@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from fedbench.methods.fedadam import FedAdam, FedAdamSettings
-from fedbench.methods.fedbe import FedBE, FedBESettings, sample_model
+from fedbench.methods.fedbe import FedBE, FedBESettings, gaussian
 from fedbench.methods.feddf import FedDF, FedDFSettings
 from fedbench.methods.finetune import teacher_logits
 from fedbench.methods.server_ft import ServerFT, ServerFTSettings
@@ -105,22 +105,24 @@ def test_teachers_use_their_own_statistics_in_eval_mode() -> None:
 def test_fedbe_samples_are_the_gaussian_over_normalised_updates() -> None:
     server = tiny_server()
     cohort = tiny_cohort(server)
-    noise = torch.randn(len(cohort.w), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    sample = sample_model(cohort, server.model.offsets, noise)
+    mean, std = gaussian(cohort, server.model.offsets)
     for start, end in zip(server.model.offsets, server.model.offsets[1:], strict=False):
         d = (cohort.W - cohort.w)[:, start:end].numpy()
         lengths = np.linalg.norm(d, axis=1)
         u = d / lengths[:, None]
         spread = np.sqrt(np.maximum(u.var(0), 1e-5))
-        wanted = cohort.w[start:end].numpy() + lengths.mean() * (u.mean(0) + 0.1 * spread * noise[start:end].numpy())
-        assert np.allclose(sample[start:end].numpy(), wanted, atol=1e-13)
+        wanted = cohort.w[start:end].numpy() + lengths.mean() * u.mean(0)
+        assert np.allclose(mean[start:end].numpy(), wanted, atol=1e-13)
+        assert np.allclose(std[start:end].numpy(), lengths.mean() * 0.1 * spread, atol=1e-13)
 
 
 def test_a_client_that_did_not_move_breaks_no_sample() -> None:
     server = tiny_server()
     cohort = tiny_cohort(server)
     cohort.W[:] = cohort.w
-    assert torch.equal(sample_model(cohort, server.model.offsets, torch.ones_like(cohort.w)), cohort.w)
+    mean, std = gaussian(cohort, server.model.offsets)
+    assert torch.equal(mean, cohort.w)
+    assert not std.any()
 
 
 def test_fedbe_teaches_with_clients_average_and_samples() -> None:
@@ -132,5 +134,9 @@ def test_fedbe_teaches_with_clients_average_and_samples() -> None:
     assert all(torch.equal(w, row) for (w, _), row in zip(teachers, cohort.W, strict=False))
     assert torch.equal(teachers[4][0], cohort.p @ cohort.W)
     assert all(torch.equal(buffers, cohort.p @ cohort.B) for _, buffers in teachers[4:])
+    mean, std = gaussian(cohort, server.model.offsets)
+    drawn = torch.stack([(w - mean) / std for w, _ in teachers[5:]])
+    assert 0.5 < drawn.std() < 1.5  # standard normal noise, another for each
+    assert not torch.equal(drawn[0], drawn[1])
     again = list(method.teachers(cohort, server))
     assert all(torch.equal(one[0], two[0]) for one, two in zip(teachers, again, strict=True))

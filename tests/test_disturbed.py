@@ -5,16 +5,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+import ray
 from ray.cluster_utils import Cluster
 
+from fedbench.results.execute import execute
+from fedbench.results.report import make_report
+from fedbench.results.store import Store
+from fedbench.study import main
+from fedbench.studyfile import expand
 from tests.conftest import heed_interrupts
 from tests.helpers import results, study_file
 
+Command = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.slow
 SIZE = 25, (8,)  # rounds and seeds: four trials, long enough to be met in the middle
 TRIALS = 4
@@ -42,16 +49,30 @@ def stored(out: Path) -> int:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The results of a study that nobody disturbed."""
+    """The results of a study that nobody disturbed: one trial after the other, in this process, without Ray."""
     folder = tmp_path_factory.mktemp("whole")
-    process = start(study_file(folder, *SIZE), folder / "out")
-    process.communicate(timeout=280)
-    assert process.returncode == 0
+    study = expand(study_file(folder, *SIZE), "quick", changes={}, only={}, seeds=None)
+    store = Store(folder / "out")
+    store.prepare()
+    for config in study.trials.values():
+        assert execute(config, store, None, lambda simulation, record: None).status == "done"
+    make_report(study, store)
     return results(folder / "out")
 
 
+@pytest.fixture(scope="module")
+def two_cpus() -> Iterator[None]:
+    """One small Ray cluster in this process for all commands that go on with a study."""
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize("victim", ["worker", "driver", "ctrl-c"])
-def test_a_disturbed_study_ends_with_the_same_tables(victim: str, tmp_path: Path, undisturbed: tuple[str, str]) -> None:
+def test_a_disturbed_study_ends_with_the_same_tables(
+    victim: str, tmp_path: Path, undisturbed: tuple[str, str], command: Command
+) -> None:
     file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
     process = start(file, out)
     wait_until(lambda: stored(out) >= 1)
@@ -71,29 +92,15 @@ def test_a_disturbed_study_ends_with_the_same_tables(victim: str, tmp_path: Path
             assert "go on with: python -m fedbench.study" in error
         kept = {path: path.stat().st_mtime_ns for path in (out / "trials").glob("[0-9a-f]*")}
         assert 1 <= len(kept) < TRIALS
-        again = start(file, out)
-        again.communicate(timeout=200)
-        assert again.returncode == 0
+        code, text, _ = command(main, file, "--out", str(out))
+        assert code == 0
+        assert f"{TRIALS} trials, {len(kept)} of them done" in text
         assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
     assert results(out) == undisturbed
 
 
-def test_a_lost_node_does_not_change_the_tables(tmp_path: Path, undisturbed: tuple[str, str]) -> None:
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    second = cluster.add_node(num_cpus=1)
-    out = tmp_path / "out"
-    try:
-        process = start(study_file(tmp_path, *SIZE), out, "--address", cluster.address)
-        wait_until(lambda: stored(out) >= 1)
-        cluster.remove_node(second, allow_graceful=False)
-        _, error = process.communicate(timeout=250)
-        assert process.returncode == 0, error
-    finally:
-        cluster.shutdown()
-    assert results(out) == undisturbed
-
-
-def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("two_cpus")
+def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path, command: Command) -> None:
     file, out = study_file(tmp_path, 2, (8,)), tmp_path / "out"
     (out / "trials").mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out / "trials")]
@@ -109,9 +116,24 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path) -> None:
         assert "Traceback" not in text + error
         assert "go on with: python -m fedbench.study" in error
         subprocess.run(["mount", "-o", "remount,size=64m", str(out / "trials")], check=True)
-        again = start(file, out)
-        text, _ = again.communicate(timeout=250)
-        assert again.returncode == 0
+        code, text, _ = command(main, file, "--out", str(out))
+        assert code == 0
         assert f"{TRIALS} trials, {kept} of them done" in text
     finally:
         subprocess.run(["umount", str(out / "trials")], check=True)
+
+
+def test_a_lost_node_does_not_change_the_tables(tmp_path: Path, undisturbed: tuple[str, str]) -> None:
+    ray.shutdown()  # the last test here: it has a cluster of its own
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = cluster.add_node(num_cpus=1)
+    out = tmp_path / "out"
+    try:
+        process = start(study_file(tmp_path, *SIZE), out, "--address", cluster.address)
+        wait_until(lambda: stored(out) >= 1)
+        cluster.remove_node(second, allow_graceful=False)
+        _, error = process.communicate(timeout=250)
+        assert process.returncode == 0, error
+    finally:
+        cluster.shutdown()
+    assert results(out) == undisturbed

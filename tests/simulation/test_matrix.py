@@ -27,6 +27,7 @@ SMALL = {
     "data__partition": "iid",
     "proxy__size": 20,
 }
+SMALLEST = {**SMALL, "data__train_size": 10, "data__test_size": 20, "clients__count": 2, "proxy__size": 10}
 
 
 def test_there_are_twelve_methods_and_ten_models() -> None:
@@ -37,7 +38,8 @@ def test_there_are_twelve_methods_and_ten_models() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "model"), CASES)
 def test_two_rounds_are_finite_recorded_and_resumable(tiny: Make, tmp_path: Path, method: str, model: str) -> None:
-    settings: dict[str, Any] = {**SMALL, "model": model, "method__name": method, "rounds": 2, "clients__epochs": 1}
+    size = SMALL if model in LIGHT else SMALLEST
+    settings: dict[str, Any] = {**size, "model": model, "method__name": method, "rounds": 2, "clients__epochs": 1}
     if "epochs" in METHODS.get(method).Settings.model_fields:
         settings["method__epochs"] = 2
     config = tiny(**settings)

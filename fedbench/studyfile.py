@@ -18,7 +18,7 @@ from fedbench.studyspec import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
 TINY_VALUES = 2  # of each setting that is an axis
-TINY_SERVER_EPOCHS = 20  # at most; enough for SWA to begin
+TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from hypothesis import settings
 
 from fedbench import TrialConfig
@@ -60,6 +61,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return int(stopped.value.code or 0), captured.out, captured.err
 
     return call
+
+
+@pytest.fixture(scope="module")
+def two_cpus() -> Iterator[None]:
+    """One small Ray cluster in this process for all tests of a file that need nothing special."""
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
 
 
 def timeless(records: list[Record]) -> list[dict[str, Any]]:

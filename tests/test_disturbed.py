@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -58,14 +58,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
         assert execute(config, store, None, lambda simulation, record: None).status == "done"
     make_report(study, store)
     return results(folder / "out")
-
-
-@pytest.fixture(scope="module")
-def two_cpus() -> Iterator[None]:
-    """One small Ray cluster in this process for all commands that go on with a study."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 @pytest.mark.usefixtures("two_cpus")

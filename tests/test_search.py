@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -54,14 +54,6 @@ suggestion_seeds: [1]
 seeds: [8]
 scales: {quick: {}}
 """
-
-
-@pytest.fixture(scope="module")
-def two_cpus() -> Iterator[None]:
-    """One small Ray cluster in this process for all tests that need nothing special."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 def space_file(folder: Path, rounds: int = 3, text: str = SPACE) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,6 @@ from fedbench.study import main
 from tests.helpers import results, study_file
 
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def two_cpus() -> Iterator[None]:
-    """One small Ray cluster in this process for all tests that need nothing special."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 @pytest.mark.usefixtures("two_cpus")
@@ -91,6 +83,37 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
     code, text, _ = command(main, *arguments, "--strict")
     assert code == 1
     assert "3 trials, 2 of them done" in text
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_trial_whose_process_dies_is_restarted_as_often_as_was_said(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = tmp_path / "attempts"
+    (tmp_path / "dying_plugin.py").write_text(
+        "import os\nfrom typing import Literal\n"
+        "from fedbench.methods import Method, MethodSettings, register_method\n"
+        "class S(MethodSettings):\n    name: Literal['dying'] = 'dying'\n"
+        "@register_method(version='1')\n"
+        "class Dying(Method[S]):\n"
+        "    Settings = S\n"
+        "    def aggregate(self, cohort, state, server):\n"
+        f"        with open({str(attempts)!r}, 'a') as stream:\n            stream.write('x')\n"
+        "        os._exit(1)\n"
+    )
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "title: Mine\nshows: x\nbase: {data.train_size: 100, data.test_size: 200, clients.count: 2, rounds: 2}\n"
+        "grid: {method: {dying: {method.name: dying}}}\nseeds: [8]\n"
+        "tables: {accuracy: {rows: [], columns: [method]}}\nscales: {quick: {}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "dying_plugin", "--max-failures", "1"]
+    code, _, error = command(main, *arguments)
+    assert attempts.read_text() == "xx"
+    assert code == 1  # nobody pressed Ctrl-C
+    assert "1 trials are left; go on with: python -m fedbench.study" in error
 
 
 WRONG: list[tuple[list[str], str]] = [

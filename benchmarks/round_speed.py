@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 
 from fedbench import Simulation, TrialConfig
-from fedbench.data.federation import Samples
 from fedbench.models import build, initial
-from fedbench.results.environment import peak_memory, reset_peak_memory
+from fedbench.simulation.federation import Samples
 from fedbench.simulation.local import Plan, Sgd, draw_plan, local_train
+from fedbench.store.environment import peak_memory, reset_peak_memory
 
 CPU = torch.device("cpu")
 CASES = {  # model -> (image shape, batch size, steps a repetition, largest ratio that we accept)

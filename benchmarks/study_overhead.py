@@ -27,9 +27,9 @@ scales:
 PLAIN = """
 import sys
 from pathlib import Path
-from fedbench.results.execute import execute
-from fedbench.results.store import Store
-from fedbench.studyfile import expand
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.specs.expand import expand
 study = expand(sys.argv[1], "quick", changes={}, only={}, seeds=None)
 for config in list(study.trials.values())[int(sys.argv[3])::2]:
     execute(config, Store(Path(sys.argv[2])), None, lambda *_: None)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from importlib import import_module
 
-from fedbench.cli import run
-from fedbench.errors import UserError, unknown
+from fedbench.base.errors import UserError, unknown
+from fedbench.terminal.command import run
 
 COMMANDS = {
     "study": "fedbench.study",

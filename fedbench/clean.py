@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedbench.cli import DONE, Parser, run
+from fedbench.terminal.command import DONE, Parser, run
 
 DISPOSABLE = ("ray", "checkpoints", "damaged", "trials/.new-*")
 

@@ -6,16 +6,16 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from fedbench.cli import DONE, Parser, run
-from fedbench.errors import UserError
-from fedbench.files import write_bytes
-from fedbench.options import add_study_options, chosen_studies
-from fedbench.plugins import import_modules
-from fedbench.results.check import VERDICTS, parity
-from fedbench.results.report import Report, folder_of, make_report, note
-from fedbench.results.store import Store
+from fedbench.base.errors import UserError
+from fedbench.base.files import write_bytes
+from fedbench.base.plugins import import_modules
+from fedbench.reports.parity import VERDICTS, parity
+from fedbench.reports.report import Report, folder_of, make_report, note
+from fedbench.specs.expand import ScaledStudy
+from fedbench.store.store import Store
 from fedbench.study import show, warn
-from fedbench.studyfile import ScaledStudy
+from fedbench.terminal.command import DONE, Parser, run
+from fedbench.terminal.options import add_study_options, chosen_studies
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,27 +11,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
-from fedbench.config import TrialConfig
-from fedbench.data.federation import check_data
-from fedbench.errors import UserError
-from fedbench.options import (
-    add_conduct_options,
-    add_list_options,
-    add_run_options,
-    add_study_options,
-    check_resources,
-    chosen_seeds,
-    run_options,
-    slots,
-)
-from fedbench.parameters import corners
-from fedbench.plugins import import_modules
-from fedbench.progress import clock
-from fedbench.results.estimate import estimate
-from fedbench.results.search import SearchReport, caption, compare, final_trials, make_search_report, shown_table
-from fedbench.results.store import Store
-from fedbench.results.suggestions import (
+from fedbench.base.errors import UserError
+from fedbench.base.plugins import import_modules
+from fedbench.base.settings import parse_assignments
+from fedbench.config.trial import TrialConfig
+from fedbench.searches.report import SearchReport, caption, compare, final_trials, make_search_report, shown_table
+from fedbench.searches.suggestions import (
     SAMPLERS,
     Suggestions,
     check_sampler,
@@ -45,9 +30,24 @@ from fedbench.results.suggestions import (
     shown_url,
     sole_driver,
 )
-from fedbench.settings import parse_assignments
-from fedbench.spacefile import ScaledSpace, expand_space, space_files
+from fedbench.simulation.federation import check_data
+from fedbench.specs.parameters import corners
+from fedbench.specs.space import ScaledSpace, expand_space, space_files
+from fedbench.store.store import Store
 from fedbench.study import warn
+from fedbench.terminal.command import DONE, FAILED, INTERRUPTED, Parser, run
+from fedbench.terminal.estimate import estimate
+from fedbench.terminal.options import (
+    add_conduct_options,
+    add_list_options,
+    add_run_options,
+    add_study_options,
+    check_resources,
+    chosen_seeds,
+    run_options,
+    slots,
+)
+from fedbench.terminal.progress import clock
 
 
 def parser() -> argparse.ArgumentParser:

@@ -13,12 +13,19 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, run
-from fedbench.config import TrialConfig
-from fedbench.data.federation import check_data
-from fedbench.errors import UserError
-from fedbench.metrics import METRICS
-from fedbench.options import (
+from fedbench.base.errors import UserError
+from fedbench.base.plugins import import_modules
+from fedbench.config.trial import TrialConfig
+from fedbench.reports.report import Report, caption, filled_tables, make_report, mixed, note
+from fedbench.reports.tables import PROXY_COLUMN, shown
+from fedbench.simulation.federation import check_data
+from fedbench.specs.expand import ScaledStudy, expand, study_files
+from fedbench.specs.paper import row_keys
+from fedbench.store.metrics import METRICS
+from fedbench.store.store import Store
+from fedbench.terminal.command import DONE, FAILED, INTERRUPTED, Parser, run
+from fedbench.terminal.estimate import estimate
+from fedbench.terminal.options import (
     add_conduct_options,
     add_list_options,
     add_run_options,
@@ -28,14 +35,7 @@ from fedbench.options import (
     run_options,
     slots,
 )
-from fedbench.plugins import import_modules
-from fedbench.progress import clock
-from fedbench.reference import row_keys
-from fedbench.results.estimate import estimate
-from fedbench.results.report import Report, caption, filled_tables, make_report, mixed, note
-from fedbench.results.store import Store
-from fedbench.results.tables import PROXY_COLUMN, shown
-from fedbench.studyfile import ScaledStudy, expand, study_files
+from fedbench.terminal.progress import clock
 
 VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from rich.console import Console
 
-from fedbench.cli import DONE, FAILED, INTERRUPTED, Parser, deferred_interrupt, run
-from fedbench.config import LAST_ROUNDS, TrialConfig
-from fedbench.errors import UserError
-from fedbench.plugins import import_modules
-from fedbench.progress import RunProgress
-from fedbench.results.environment import reset_peak_memory
-from fedbench.results.folder import TrialFolder, summary
-from fedbench.settings import dump_yaml, load_yaml, merge, parse_assignments
+from fedbench.base.errors import UserError
+from fedbench.base.plugins import import_modules
+from fedbench.base.settings import dump_yaml, load_yaml, merge, parse_assignments
+from fedbench.config.trial import LAST_ROUNDS, TrialConfig
 from fedbench.simulation import Simulation, checkpoint
+from fedbench.store.environment import reset_peak_memory
+from fedbench.store.folder import TrialFolder, summary
+from fedbench.terminal.command import DONE, FAILED, INTERRUPTED, Parser, deferred_interrupt, run
+from fedbench.terminal.progress import RunProgress
 
 CHECKPOINT_EVERY = 10
 

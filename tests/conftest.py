@@ -9,8 +9,8 @@ import ray
 from hypothesis import settings
 
 from fedbench import TrialConfig
-from fedbench.cli import run
 from fedbench.simulation.record import Record
+from fedbench.terminal.command import run
 
 settings.register_profile("fedbench", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("fedbench")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbench.results.tables import TIME_COLUMNS
+from fedbench.reports.tables import TIME_COLUMNS
 
 STUDY = """
 title: Mine

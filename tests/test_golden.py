@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fedbench import TrialConfig, simulate
-from fedbench.config import SIMULATION_VERSION
+from fedbench.config.trial import SIMULATION_VERSION
 from tests.conftest import TINY
 
 GOLDEN_VERSION = 1

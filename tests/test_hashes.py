@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fedbench.spacefile import expand_space, space_files
-from fedbench.specs import SCALES, text_label
-from fedbench.studyfile import expand, study_files
+from fedbench.specs.expand import expand, study_files
+from fedbench.specs.parts import SCALES, text_label
+from fedbench.specs.space import expand_space, space_files
 
 FILE = Path(__file__).parent / "golden" / "hashes.json"
 LENGTH = 12  # hex digits: enough to tell a few thousand trials apart

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from fedbench.metrics import METRICS
-from fedbench.results.claims import CHECKS
-from fedbench.spacefile import space_files
-from fedbench.studyfile import expand, study_files
-from fedbench.studyspec import CLAIMS, PLOTS
+from fedbench.reports.claims import CHECKS
+from fedbench.specs.expand import expand, study_files
+from fedbench.specs.space import space_files
+from fedbench.specs.study import CLAIMS, PLOTS
+from fedbench.store.metrics import METRICS
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 

@@ -15,12 +15,12 @@ import ray
 from optuna.trial import TrialState
 
 from fedbench import simulate
-from fedbench.results.store import Store
-from fedbench.results.suggestions import AGAIN, Suggestions, default_url, open_storage, outcome
+from fedbench.base.settings import load_yaml
 from fedbench.search import main
-from fedbench.settings import load_yaml
-from fedbench.spacefile import ScaledSpace, expand_space
-from fedbench.studyfile import expand
+from fedbench.searches.suggestions import AGAIN, Suggestions, default_url, open_storage, outcome
+from fedbench.specs.expand import expand
+from fedbench.specs.space import ScaledSpace, expand_space
+from fedbench.store.store import Store
 from fedbench.trial import main as trial_main
 from tests.conftest import heed_interrupts
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fedbench.models import build
-from fedbench.results.folder import ROUND_COLUMNS
+from fedbench.store.folder import ROUND_COLUMNS
 from fedbench.trial import main
 from tests.conftest import TINY
 
@@ -228,7 +228,7 @@ def test_a_finished_run_of_another_version_is_not_passed_off_as_this_one(
 ) -> None:
     out = str(tmp_path / "run")
     command(main, *SETTINGS, "--out", out)
-    monkeypatch.setattr("fedbench.config.SIMULATION_VERSION", -1)
+    monkeypatch.setattr("fedbench.config.trial.SIMULATION_VERSION", -1)
     code, _, error = command(main, "--out", out, "--resume")
     assert code == 2
     assert "another config or version" in error

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import fedbench.data.sets  # noqa: F401  (registers the data sets)
-from fedbench.cli import DONE, Parser, run
 from fedbench.data.base import DATASETS, Verifiable
-from fedbench.data.federation import load_arrays
+from fedbench.simulation.federation import load_arrays
+from fedbench.terminal.command import DONE, Parser, run
 
 
 def main(arguments: Sequence[str]) -> int:

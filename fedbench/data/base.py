@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbench.registry import Registry
+from fedbench.base.registry import Registry
 
 
 class Arrays(NamedTuple):

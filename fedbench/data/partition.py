@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbench.errors import UserError
+from fedbench.base.errors import UserError
 
 Indices = NDArray[np.int64]
 REDRAWS = 100

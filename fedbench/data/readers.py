@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbench.errors import UserError
+from fedbench.base.errors import UserError
 
 Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
 

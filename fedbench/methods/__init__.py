@@ -1,5 +1,6 @@
 """The aggregation methods, one file each: a method's settings and its rule together."""
 
+from fedbench.base.registry import import_all
 from fedbench.methods.base import (
     METHODS,
     BatchNormRule,
@@ -12,7 +13,6 @@ from fedbench.methods.base import (
     Update,
     register_method,
 )
-from fedbench.registry import import_all
 
 import_all(__name__, __path__)
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from fedbench.fields import Positive, Whole
+from fedbench.base.fields import Positive, Whole
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method, size_weighted
 from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearner
 

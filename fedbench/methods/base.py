@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from fedbench.base.registry import Registry
 from fedbench.models import FlatModel
-from fedbench.registry import Registry
 
 BatchNormRule = Literal["average", "proxy", "local"]
 ProxyUse = Literal["none", "unlabelled", "labelled"]

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedbench.fields import Positive
+from fedbench.base.fields import Positive
 from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Server, State, Update, register_method
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from fedbench.fields import NonNegative
+from fedbench.base.fields import NonNegative
 from fedbench.methods.base import (
     Cohort,
     Correction,

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedbench.fields import Count, Positive, Whole
+from fedbench.base.fields import Count, Positive, Whole
 from fedbench.methods.base import Cohort, MethodSettings, Server, Update, size_weighted
 
 BETAS = (0.5, 0.999)  # of every Adam on the server; each is fresh every round

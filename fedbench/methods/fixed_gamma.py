@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from fedbench.fields import Positive
+from fedbench.base.fields import Positive
 from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method, size_weighted
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from torch.optim.swa_utils import SWALR
 
-from fedbench.fields import Count, Positive, Whole
+from fedbench.base.fields import Count, Positive, Whole
 from fedbench.methods.base import BatchNormRule, Cohort, MethodSettings, PathPoint, ProxyUse, Server, Update
 from fedbench.methods.finetune import BETAS
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import torch.nn.functional as F
 
-from fedbench.fields import Whole
+from fedbench.base.fields import Whole
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, finetune
 

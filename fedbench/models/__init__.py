@@ -1,8 +1,8 @@
 """The models, one file a family; every module here registers what it holds."""
 
+from fedbench.base.registry import import_all
 from fedbench.models.base import MODELS, build, has_batch_norm, initial, register_model
 from fedbench.models.flat import FlatModel
-from fedbench.registry import import_all
 
 import_all(__name__, __path__)
 

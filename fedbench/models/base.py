@@ -6,10 +6,10 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from fedbench.errors import ConfigError
+from fedbench.base.errors import ConfigError
+from fedbench.base.registry import Registry
+from fedbench.base.rng import torch_seed
 from fedbench.models.flat import FlatModel
-from fedbench.registry import Registry
-from fedbench.rng import torch_seed
 
 Shape = tuple[int, int, int]
 Builder = Callable[[Shape, int], nn.Module]

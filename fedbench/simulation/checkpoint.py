@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fedbench.files import write_bytes
+from fedbench.base.files import write_bytes
 from fedbench.simulation.loop import RunState, Simulation
 from fedbench.simulation.record import Record
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fedbench.config import RunConfig
-from fedbench.errors import UserError
+from fedbench.base.errors import UserError
+from fedbench.config.trial import RunConfig
 
 
 def pick_device(name: str) -> torch.device:

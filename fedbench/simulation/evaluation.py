@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedbench.data.federation import Samples
 from fedbench.models import FlatModel
+from fedbench.simulation.federation import Samples
 
 BATCH = 500  # large enough to be fast, small enough to stay in cache
 

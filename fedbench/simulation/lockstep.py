@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from fedbench.config import LAST_ROUNDS, TrialConfig
+from fedbench.config.trial import LAST_ROUNDS, TrialConfig
 from fedbench.simulation.loop import Simulation
 from fedbench.simulation.record import Record
 

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedbench.config import LAST_ROUNDS, TrialConfig
-from fedbench.data.federation import Samples, build_federation
+from fedbench.base.rng import generator, torch_seed
+from fedbench.config.trial import LAST_ROUNDS, TrialConfig
 from fedbench.methods import METHODS, Cohort, ProxyData, Server
 from fedbench.methods.base import State
 from fedbench.models import initial
-from fedbench.rng import generator, torch_seed
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
 from fedbench.simulation.evaluation import evaluate
+from fedbench.simulation.federation import Samples, build_federation
 from fedbench.simulation.local import Sgd, draw_plan, local_train
 from fedbench.simulation.observe import observe_model, observe_update
 from fedbench.simulation.record import Record

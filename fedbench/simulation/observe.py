@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedbench.config import TrialConfig
-from fedbench.data.federation import Federation, Samples
+from fedbench.base.rng import generator
+from fedbench.config.trial import TrialConfig
 from fedbench.indicators.coherence import cohort_coherence, pairwise_cosine
 from fedbench.indicators.flatness import Batches, top_eigenvalues
 from fedbench.indicators.heterogeneity import class_shares, heterogeneity_coherence
 from fedbench.indicators.shrinking import shrinking
 from fedbench.methods import Cohort, Update
 from fedbench.models import FlatModel
-from fedbench.rng import generator
 from fedbench.simulation.evaluation import evaluate
+from fedbench.simulation.federation import Federation, Samples
 from fedbench.simulation.record import Record, Row
 
 EIGENVALUES = 5

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedbench.config import TrialConfig
-from fedbench.progress import LiveLine, clock
+from fedbench.config.trial import TrialConfig
+from fedbench.terminal.progress import LiveLine, clock
 
 
 class StudyProgress(LiveLine):

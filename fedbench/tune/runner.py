@@ -19,9 +19,9 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 import ray
 from ray import tune
 
-from fedbench.config import TrialConfig
-from fedbench.data.files import cache_dir
-from fedbench.errors import UserError
+from fedbench.base.errors import UserError
+from fedbench.config.trial import TrialConfig
+from fedbench.data.official import cache_dir
 from fedbench.tune.progress import StudyProgress
 from fedbench.tune.trainable import payload, run_trial
 

@@ -16,13 +16,13 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
-from fedbench.config import TrialConfig
-from fedbench.errors import ConfigError
-from fedbench.parameters import Suggester, fill
-from fedbench.plugins import import_modules
-from fedbench.results.suggestions import Suggestions
-from fedbench.settings import Settings, merge
+from fedbench.base.errors import ConfigError
+from fedbench.base.plugins import import_modules
+from fedbench.base.settings import Settings, merge
+from fedbench.config.trial import TrialConfig
+from fedbench.searches.suggestions import Suggestions
 from fedbench.simulation.lockstep import Lockstep
+from fedbench.specs.parameters import Suggester, fill
 from fedbench.tune.progress import SearchProgress
 from fedbench.tune.trainable import assigned_device
 

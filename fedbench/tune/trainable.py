@@ -8,13 +8,13 @@ import torch
 from ray import get_gpu_ids, tune
 from ray.util.metrics import Gauge
 
-from fedbench.config import TrialConfig
-from fedbench.errors import UserError
-from fedbench.plugins import import_modules
-from fedbench.results.execute import execute, record_failure
-from fedbench.results.store import Store, StoredTrial
-from fedbench.settings import merge
+from fedbench.base.errors import UserError
+from fedbench.base.plugins import import_modules
+from fedbench.base.settings import merge
+from fedbench.config.trial import TrialConfig
 from fedbench.simulation import Record, Simulation
+from fedbench.store.execute import execute, record_failure
+from fedbench.store.store import Store, StoredTrial
 
 REPORT_SECONDS = 1.0
 

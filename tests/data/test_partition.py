@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fedbench.base.errors import UserError
 from fedbench.data import partition
 from fedbench.data.partition import (
     REDRAWS,
@@ -19,7 +20,6 @@ from fedbench.data.partition import (
     longtail_counts,
     three_node,
 )
-from fedbench.errors import UserError
 
 Labels = NDArray[np.int64]
 

@@ -3,8 +3,8 @@ import pickle
 import numpy as np
 import pytest
 
+from fedbench.base.errors import UserError
 from fedbench.data.readers import read_cifar_binary, read_cifar_python, read_idx
-from fedbench.errors import UserError
 
 RNG = np.random.default_rng(0)
 

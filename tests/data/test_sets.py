@@ -7,8 +7,8 @@ import pytest
 from fedbench import TrialConfig, UserError
 from fedbench.data.__main__ import main
 from fedbench.data.base import DATASETS, Arrays, Dataset, register_dataset
-from fedbench.data.federation import load_arrays
 from fedbench.data.sets.cifar import CIFAR10, CIFAR100
+from fedbench.simulation.federation import load_arrays
 
 
 def test_the_embedded_set_is_4000_and_1000_digits_evenly_over_the_classes() -> None:

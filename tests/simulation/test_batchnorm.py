@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedbench import TrialConfig
-from fedbench.rng import generator
+from fedbench.base.rng import generator
 from fedbench.simulation import Simulation
 
 Make = Callable[..., TrialConfig]

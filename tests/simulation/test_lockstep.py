@@ -4,8 +4,8 @@ from statistics import fmean
 import pytest
 
 from fedbench import TrialConfig, simulate
-from fedbench.results.summary import summarise
 from fedbench.simulation.lockstep import Lockstep
+from fedbench.store.summary import summarise
 from tests.conftest import timeless
 
 Tiny = Callable[..., TrialConfig]

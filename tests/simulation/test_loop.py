@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from fedbench import TrialConfig, UserError, simulate
-from fedbench.data.federation import build_federation
+from fedbench.base.rng import generator
 from fedbench.models import register_model
-from fedbench.results.summary import summarise
-from fedbench.rng import generator
 from fedbench.simulation import Simulation
+from fedbench.simulation.federation import build_federation
 from fedbench.simulation.loop import non_finite, proxy_data, sample_clients
+from fedbench.store.summary import summarise
 from tests.conftest import timeless
 
 Make = Callable[..., TrialConfig]

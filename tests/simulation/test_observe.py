@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fedbench import TrialConfig, simulate
-from fedbench.errors import ConfigError
+from fedbench.base.errors import ConfigError
 from fedbench.simulation import Record, Simulation
 from fedbench.simulation.final import final_tables
 from fedbench.simulation.record import INDICATORS

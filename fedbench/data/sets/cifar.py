@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
-from fedbench.data.files import Layout, Official
+from fedbench.data.official import Layout, Official
 from fedbench.data.readers import Labelled, read_cifar_binary, read_cifar_python
 
 Reader = Callable[[bytes, str], Labelled]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
-from fedbench.data.files import Layout, Official
+from fedbench.data.official import Layout, Official
 from fedbench.data.readers import read_idx
 
 DEBIAN = Path("/usr/share/datasets")

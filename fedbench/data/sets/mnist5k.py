@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fedbench.base.errors import UserError
 from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
-from fedbench.data.files import cached
-from fedbench.errors import UserError
+from fedbench.data.official import cached
 
 TEST_A_CLASS = 100
 SHA256 = "1f75c140503b3082c96134f5593303f3133e59989a92e21f060c644c655c3722"

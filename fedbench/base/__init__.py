@@ -1,0 +1,1 @@
+"""What knows nothing of federated learning: errors, registries, randomness, settings, files."""

@@ -1,0 +1,1 @@
+"""TrialConfig: every setting of one federated run, typed, resolved, checked and hashed."""

@@ -1,0 +1,216 @@
+"""Where files of a data set are looked for, how they are checked, downloaded and cached as arrays."""
+
+import gzip
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedbench.base.errors import UserError
+from fedbench.data.base import Arrays
+
+CACHE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One official layout: the folders it may lie in, and its files with their accepted md5 sums.
+
+    A sum is that of the file or of its uncompressed content; a file without any is checked by its structure
+    alone. A file may be gzipped under its name plus `.gz`.
+    """
+
+    folders: Sequence[str]
+    files: Mapping[str, Sequence[str]]
+    read: Callable[[Mapping[str, bytes]], Arrays]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A layout whose files are all there."""
+
+    layout: Layout
+    paths: Mapping[str, Path]
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return next(iter(self.paths.values())).parent
+
+
+def cache_dir() -> Path:
+    """Where downloads and array caches live: $FEDBENCH_CACHE, else $XDG_CACHE_HOME/fedbench or ~/.cache/fedbench."""
+    if own := os.environ.get("FEDBENCH_CACHE"):
+        return _expanded(own)
+    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "fedbench"
+
+
+def named_folders(data_dir: Path | None) -> list[Path]:
+    """The folders that the user names: an option, then the environment."""
+    folders = [_expanded(folder) for folder in (data_dir, os.environ.get("FEDBENCH_DATA")) if folder]
+    for folder in folders:
+        try:
+            wrong = folder.exists() and not folder.is_dir()
+        except OSError as error:
+            raise UserError(f"data folder {folder}: {error.strerror}") from error
+        if wrong:
+            raise UserError(f"data folder {folder}: is not a folder")
+    return folders
+
+
+def _expanded(path: str | Path) -> Path:
+    return Path(os.path.expanduser(path))  # unlike Path.expanduser, never an error
+
+
+def find(layouts: Iterable[Layout], roots: Iterable[Path], *, strict: bool = False) -> Found | None:
+    """The first complete layout under the roots.
+
+    Where `strict`, one that is there in part is an error that names what is missing; else it is passed over.
+    """
+    for root in roots:
+        partial: UserError | None = None
+        for layout in layouts:
+            for folder in (root / name for name in layout.folders):
+                paths = {name: path for name in layout.files if (path := _existing(folder, name))}
+                if len(paths) == len(layout.files):
+                    return Found(layout, paths)
+                if paths:
+                    missing = ", ".join(name for name in layout.files if name not in paths)
+                    partial = partial or UserError(f"{folder}: {missing} is missing; put it beside {', '.join(paths)}")
+        if partial and strict:
+            raise partial
+    return None
+
+
+def _existing(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
+
+
+def read(found: Found) -> Arrays:
+    """Read and verify every file of a layout, then parse it."""
+    blobs = {name: _verified(path, found.layout.files[name]) for name, path in found.paths.items()}
+    try:
+        return found.layout.read(blobs)
+    except UserError as error:
+        raise UserError(f"{found.folder}: {error}") from error
+
+
+def _verified(path: Path, sums: Sequence[str]) -> bytes:
+    """The (uncompressed) bytes of a file whose md5 is one of `sums`."""
+    try:
+        raw = path.read_bytes()
+        blob = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read, truncated or not the official file ({error})") from error
+    if sums and not {_md5(raw), _md5(blob)} & set(sums):
+        raise UserError(f"{path}: md5 {_md5(blob)} is not that of the official file (truncated or altered?)")
+    return blob
+
+
+def _md5(blob: bytes) -> str:
+    return hashlib.md5(blob, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Official:
+    """The source of a published data set: found or downloaded by torchvision, verified, read, cached.
+
+    Looks in the user's folder, $FEDBENCH_DATA, the cache, then in the `system` folders.
+    """
+
+    name: str
+    layouts: Sequence[Layout]
+    torchvision_name: str
+    system: Sequence[Path] = ()
+
+    def __call__(self, data_dir: Path | None) -> Arrays:
+        """The arrays, from the cache if these very files were read before."""
+        found = self.find(data_dir, download=True)
+        return cached(self.name, found.paths.values(), lambda: read(found))
+
+    def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
+        """Read the files themselves, past the cache; returns the arrays and where they came from."""
+        found = self.find(data_dir, download=download)
+        return read(found), str(found.folder)
+
+    def find(self, data_dir: Path | None, *, download: bool) -> Found:
+        """Where the files are; an error says where it looked and how to get them."""
+        named, others = named_folders(data_dir), [cache_dir() / "downloads", *self.system]
+        if found := find(self.layouts, named, strict=True) or find(self.layouts, others):
+            return found
+        problem = "not downloaded"
+        if download:
+            target = named[0] if data_dir else cache_dir() / "downloads"
+            problem = self._download(target) or f"downloaded to {target}, but its files are not there"
+            if found := find(self.layouts, [target]):
+                return found
+        folders = " or ".join(f"DIR/{layout.folders[0]}/ ({', '.join(layout.files)})" for layout in self.layouts)
+        raise UserError(
+            f"data set '{self.name}' is not in {', '.join(map(str, [*named, *others]))} ({problem}); "
+            f"put the official files into {folders} and name DIR with --data-dir or $FEDBENCH_DATA"
+        )
+
+    def _download(self, target: Path) -> str | None:
+        """Let torchvision fetch the files into a temporary folder, then move them; returns what went wrong, if so."""
+        try:
+            from torchvision import datasets  # lazy: its wheel does not import beside every build of torch
+        except (ImportError, RuntimeError) as error:
+            return f"cannot be downloaded, torchvision does not work beside this build of torch: {_first_line(error)}"
+        try:
+            with tempfile.TemporaryDirectory(prefix="fedbench-") as scratch:
+                getattr(datasets, self.torchvision_name)(scratch, download=True)
+                shutil.copytree(scratch, target, dirs_exist_ok=True)
+        except Exception as error:  # torchvision raises anything from RuntimeError to URLError
+            return f"the download failed: {type(error).__name__}: {_first_line(error)}"
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["no reason given"])[0][:200]
+
+
+def cached(name: str, sources: Iterable[Path], load: Callable[[], Arrays]) -> Arrays:
+    """Arrays through a `.npy` cache, opened copy-on-write: processes share pages, a write never reaches the file.
+
+    The cache is keyed by the source files' paths, sizes and times, so a changed file is read (and verified) again.
+    Without a folder that can be written to, the arrays simply stay in memory.
+    """
+    signs = [f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}" for path in sources for stat in [path.stat()]]
+    key = hashlib.sha256("\n".join([str(CACHE_FORMAT), *signs]).encode()).hexdigest()[:16]
+    folder = cache_dir() / "arrays" / f"{name}-{key}"
+    if not folder.is_dir():
+        arrays = load()
+        try:
+            _store(folder, arrays)
+        except OSError as error:
+            warnings.warn(f"no array cache in {folder.parent}: {error}", stacklevel=2)
+            return arrays
+    try:
+        return Arrays(*(np.load(folder / f"{field}.npy", mmap_mode="c") for field in Arrays._fields))
+    except (OSError, ValueError, EOFError):  # a damaged cache is only a cache
+        shutil.rmtree(folder, ignore_errors=True)
+        return load()
+
+
+def _store(folder: Path, arrays: Arrays) -> None:
+    """Write a whole folder under a temporary name, then rename it: a reader sees all of it or nothing."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as scratch:
+        for field, array in arrays._asdict().items():
+            np.save(Path(scratch, f"{field}.npy"), array)
+        complete = Path(scratch, "complete")
+        complete.mkdir()
+        for file in Path(scratch).glob("*.npy"):
+            file.rename(complete / file.name)
+        try:
+            complete.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # another process may have been first: then its copy serves
+                raise

@@ -1,0 +1,159 @@
+"""A study's output folder: tables and plots, made from the store alone."""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fedbench.base.files import write_bytes
+from fedbench.reports.claims import Finding, check_claims
+from fedbench.reports.tables import cells_frame, layout, places, shown
+from fedbench.specs.expand import ScaledStudy
+from fedbench.store.metrics import METRICS
+from fedbench.store.store import Store, StoredTrial
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made of a study."""
+
+    cells: pd.DataFrame
+    files: list[Path]
+    trials: dict[str, StoredTrial]
+    findings: list[Finding]
+
+
+def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
+    """The study's trials that the store has, by hash."""
+    return {hash_: trial for hash_ in study.trials if (trial := store.get(hash_))}
+
+
+def make_report(study: ScaledStudy, store: Store) -> Report:
+    """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot."""
+    trials = stored_trials(study, store)
+    folder = folder_of(study, store)
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = cells_frame(study, trials)
+    files = [_write(folder / "cells.csv", cells.to_csv(index=False))]
+    for name in filled_tables(study):
+        files += _write_table(study, cells, name, folder, mixed(trials))
+    findings = check_claims(study, trials)
+    if findings:
+        files.append(_write(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
+    rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
+    write_bytes(folder / "rounds.csv.gz", rounds)
+    files.append(folder / "rounds.csv.gz")
+    from fedbench.reports.plots import draw  # matplotlib takes a second to import: not before the trials have run
+
+    for name, spec in study.study.plots.items():
+        files += draw(study, trials, spec, folder / name)
+    for old in {folder / name for name in _possible(study)} - set(files):
+        old.unlink(missing_ok=True)  # of an earlier report, with other options
+    return Report(cells, files, trials, findings)
+
+
+def filled_tables(study: ScaledStudy) -> list[str]:
+    """The tables that have any place, with what --only left."""
+    return [name for name, table in study.study.tables.items() if any(True for _ in places(study, table))]
+
+
+def _stem(study: ScaledStudy, name: str) -> str:
+    """A table's file name: the first one is the study's table."""
+    return "table" if name == next(iter(study.study.tables)) else f"table-{name}"
+
+
+def _possible(study: ScaledStudy) -> list[str]:
+    """The names of all files that a report may write."""
+    tables = [f"{_stem(study, name)}.{ending}" for name in study.study.tables for ending in ("csv", "md", "tex")]
+    return [*tables, "claims.csv", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in ("png", "svg"))]
+
+
+def _write_table(study: ScaledStudy, cells: pd.DataFrame, name: str, folder: Path, remarks: list[str]) -> list[Path]:
+    """One table as numbers (CSV), and as people read it (Markdown, LaTeX)."""
+    path = folder / _stem(study, name)
+    markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
+    lines = [f"{caption(study, name)}, mean ± standard deviation over seeds", "", markdown, "", *remarks]
+    latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ", latex_text).to_latex(index=False)
+    return [
+        _write(path.with_suffix(".csv"), layout(study, cells, name).to_csv(index=False)),
+        _write(path.with_suffix(".md"), "\n".join(lines) + "\n"),
+        _write(path.with_suffix(".tex"), latex),
+    ]
+
+
+def caption(study: ScaledStudy, name: str) -> str:
+    """What a table shows: the study, its scale, and what stands in the cells; several metrics are named in the rows."""
+    table = study.study.tables[name]
+    shown_as = {"value": "", "difference": ", difference to the baseline", "relative": ", gain over the baseline in %"}
+    label = METRICS[table.metrics[0]].label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
+    return f"{study.study.title}{note(study)}: {label}{shown_as[table.show]}"
+
+
+def latex_text(text: str) -> str:
+    """A text in which LaTeX sees no commands."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+def folder_of(study: ScaledStudy, store: Store) -> Path:
+    """Where a study's tables and plots go."""
+    return store.out / "studies" / study.name / study.scale
+
+
+def claims_frame(findings: list[Finding]) -> pd.DataFrame:
+    """The findings, a row each."""
+    return pd.DataFrame(
+        {
+            "claim": found.says,
+            "at": found.at,
+            "evidence": found.evidence,
+            "mean": found.spread.mean,
+            "low95": found.spread.low,
+            "high95": found.spread.high,
+            "n": found.spread.n,
+            "verdict": found.verdict,
+            "guessed": ", ".join(found.guessed),
+        }
+        for found in findings
+    )
+
+
+def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
+    """All rounds of all trials, tidy: the cell's labels, the seed, the trial's hash, then the columns of rounds.csv."""
+    frames = []
+    for cell in study.cells:
+        for seed, config in cell.trials.items():
+            trial = trials.get(config.hash)
+            if trial and trial.status != "failed":
+                frame = trial.table("rounds")
+                labels = {**cell.labels, "seed": seed, "hash": config.hash}
+                for place, (key, value) in enumerate(labels.items()):
+                    frame.insert(place, key, value)
+                frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def environments(trials: dict[str, StoredTrial]) -> list[str]:
+    """The different environments behind a study's trials; more than one means that tables mix them."""
+    return sorted({trial.environment() for trial in trials.values() if trial.status != "failed"})
+
+
+def mixed(trials: dict[str, StoredTrial]) -> list[str]:
+    """A line that says so, where a table mixes environments."""
+    found = environments(trials)
+    return [f"mixes {len(found)} environments: {'; '.join(found)}"] if len(found) > 1 else []
+
+
+def note(study: ScaledStudy) -> str:
+    """What a reader must know beside the title: the scale, how long runs are, and changed base settings."""
+    rounds = sorted({config.rounds for config in study.trials.values()})
+    length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
+    changed = f"; changed: {study.changed}{star}" if study.changed else ""
+    return f" (scale {study.scale}, {length} rounds{changed})"
+
+
+def _write(path: Path, text: str) -> Path:
+    write_bytes(path, text.encode())
+    return path

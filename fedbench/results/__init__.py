@@ -1,1 +1,0 @@
-"""What a run leaves on disk, and what is computed from it."""

@@ -1,5 +1,0 @@
-"""Figures, one style for all: colour-blind-safe, labelled, with bands for the spread over seeds."""
-
-from fedbench.results.plots.figure import draw
-
-__all__ = ["draw"]

@@ -1,0 +1,1 @@
+"""The suggestions of a search, and its report."""

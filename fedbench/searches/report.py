@@ -1,0 +1,213 @@
+"""A search's output folder: best settings, all suggestions, Optuna's plots, and tuned against default."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedbench.base.files import write_bytes
+from fedbench.base.settings import dump_yaml
+from fedbench.base.statistics import Spread, paired, spread
+from fedbench.config.trial import TrialConfig
+from fedbench.searches.suggestions import RESULT, Suggestions, outcome
+from fedbench.specs.space import ScaledSpace
+from fedbench.store.store import Store, StoredTrial
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One method's runs of the table, by seed: with its default settings, and with the best ones found (if any)."""
+
+    label: str
+    default: Mapping[int, TrialConfig]
+    tuned: Mapping[int, TrialConfig]
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """What was made of a search."""
+
+    table: pd.DataFrame
+    files: list[Path]
+
+
+def compare(searches: Sequence[Suggestions]) -> list[Comparison]:
+    """The runs that the table needs, as a study would run them."""
+    found = []
+    for search in searches:
+        best = search.best
+        tuned = search.space.final(search.arm.settings(best.params)) if best else {}
+        found.append(Comparison(search.arm.label, search.space.final(search.arm.fixed), tuned))
+    return found
+
+
+def final_trials(comparisons: Sequence[Comparison]) -> dict[str, TrialConfig]:
+    """All different runs of the table by their hash."""
+    return {config.hash: config for c in comparisons for runs in (c.default, c.tuned) for config in runs.values()}
+
+
+def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Path, *, plots: bool) -> SearchReport:
+    """Write best*.yaml, trials.csv, table.csv, table.md and, where asked for, Optuna's plots."""
+    space = searches[0].space
+    comparisons = compare(searches)
+    stored = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
+    several = len(space.space.methods or {}) > 1  # whatever --only picked: files keep their names
+    files = []
+    for search in searches:
+        if search.best:
+            name = f"best-{search.arm.slug}.yaml" if several else "best.yaml"
+            files.append(_write(folder / name, best_yaml(search)))
+    files.append(_write(folder / "trials.csv", trials_frame(searches).to_csv(index=False)))
+    table = comparison_frame(searches, comparisons, stored)
+    files.append(_write(folder / "table.csv", table.to_csv(index=False)))
+    markdown = shown_table(table).to_markdown(index=False, disable_numparse=True)
+    files.append(_write(folder / "table.md", f"{caption(space)}\n\n{markdown}\n"))
+    for search in searches if plots else ():
+        files += draw_search(search, folder, f"-{search.arm.slug}" if several else "")
+    return SearchReport(table, files)
+
+
+def best_yaml(search: Suggestions) -> str:
+    """The best settings, as a config of a trial or the base of a study; without the validation split and the seed."""
+    space, best = search.space, search.best
+    assert best is not None and best.value is not None
+    seeds = ", ".join(map(str, space.suggestion_seeds))
+    lines = [
+        f"# {space.title}: {search.arm.label}, best of {len(search.settled)} suggestions",
+        f"# {space.space.metric} {space.shown(best.value)} (mean over seeds {seeds})",
+        f"# found: {', '.join(f'{key}={value}' for key, value in best.params.items())}",
+        "# The validation split is left out: with the settings chosen, runs train on all training data.",
+    ]
+    return "\n".join([*lines, dump_yaml(search.arm.settings(best.params))])
+
+
+def trials_frame(searches: Sequence[Suggestions]) -> pd.DataFrame:
+    """One row a suggestion: its outcome, score, rounds and time, and a column for every parameter."""
+    rows = []
+    for search in searches:
+        for trial in search.trials:
+            if trial.state.is_finished():
+                result = {"outcome": "interrupted", **trial.user_attrs.get(RESULT, {})}
+                own: dict[str, Any] = {"method": search.arm.label, "suggestion": trial.number}
+                rows.append({**own, **result, **trial.params})
+    columns = ["method", "suggestion", "outcome", "score", "rounds", "seconds", "reason"]
+    names = dict.fromkeys(p.name for search in searches for p in search.arm.parameters)
+    return pd.DataFrame(rows, columns=[*columns, *names])
+
+
+def comparison_frame(
+    searches: Sequence[Suggestions], comparisons: Sequence[Comparison], stored: Mapping[str, StoredTrial]
+) -> pd.DataFrame:
+    """One row a method: test accuracy in percent with default and tuned settings, and their paired difference."""
+    rows = []
+    for search, comparison in zip(searches, comparisons, strict=True):
+        default, tuned = accuracies(comparison.default, stored), accuracies(comparison.tuned, stored)
+        best = search.best
+        rows.append(
+            {
+                "method": comparison.label,
+                "suggestions": len(search.settled),
+                **_columns("default", spread(list(default.values()))),
+                **_columns("tuned", spread(list(tuned.values()))),
+                **_columns("difference", paired(tuned, default)),
+                "seeds": len(comparison.default),
+                search.space.space.metric: best.value if best else None,
+                "parameters": _values(best.params) if best else "",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def accuracies(runs: Mapping[int, TrialConfig], stored: Mapping[str, StoredTrial]) -> dict[int, float]:
+    """Final test accuracy in percent of every seed that is done."""
+    found = {seed: stored.get(config.hash) for seed, config in runs.items()}
+    return {
+        seed: 100 * trial.summary["final_accuracy"] for seed, trial in found.items() if trial and trial.status == "done"
+    }
+
+
+def _columns(name: str, sample: Spread) -> dict[str, float | int | None]:
+    return {
+        f"{name}_mean": sample.mean,
+        f"{name}_std": sample.std,
+        f"{name}_n": sample.n,
+        f"{name}_low95": sample.low,
+        f"{name}_high95": sample.high,
+    }
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The comparison as people read it."""
+    rows = []
+    for row in table.to_dict("records"):
+        low, high = row["difference_low95"], row["difference_high95"]
+        interval = f" [{low:+.2f}, {high:+.2f}]" if pd.notna(low) else ""
+        difference = f"{row['difference_mean']:+.2f}{interval}" if pd.notna(row["difference_mean"]) else "-"
+        rows.append(
+            {
+                "method": row["method"],
+                "tried": str(row["suggestions"]),
+                "default": _cell(row, "default"),
+                "tuned": _cell(row, "tuned"),
+                "difference": difference,
+                "tuned settings": row["parameters"],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    if pd.isna(row[f"{name}_mean"]):
+        return "-"
+    std, n = row[f"{name}_std"], row[f"{name}_n"]
+    text = f"{row[f'{name}_mean']:.2f}" + (f" ± {std:.2f}" if pd.notna(std) else "")
+    return text + (f" (n={n})" if n < row["seeds"] else "")
+
+
+def _values(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in parameters.items())
+
+
+def caption(space: ScaledSpace) -> str:
+    """What the table shows."""
+    seeds = ", ".join(map(str, space.seeds))
+    return f"{space.title}: test accuracy in %, mean ± std over seeds {seeds}; paired difference with its 95 % interval"
+
+
+def draw_search(search: Suggestions, folder: Path, suffix: str) -> list[Path]:
+    """Optuna's own plots of history, values and importance, as PNG and SVG, of all suggestions that ran in full."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+    from optuna.visualization.matplotlib import plot_optimization_history, plot_param_importances, plot_slice
+
+    full = [trial for trial in search.settled if outcome(trial) == "done"]
+    name, files = search.space.space.metric.replace("_", " "), []
+    plots: list[tuple[str, Any, int]] = [
+        ("history", plot_optimization_history, 1),
+        ("slice", plot_slice, 1),
+        ("importance", plot_param_importances, 2),
+    ]
+    for kind, plot, least in plots:
+        if len(full) < least:
+            continue
+        with warnings.catch_warnings(action="ignore"), plt.rc_context({"svg.hashsalt": "fedbench"}):
+            figure = np.ravel(plot(search.study, target_name=name))[0].figure
+            figure.suptitle(search.arm.label)
+            for ending in (".png", ".svg"):
+                path = folder / f"{kind}{suffix}{ending}"
+                metadata = {"Date": None} if ending == ".svg" else None
+                figure.savefig(path, bbox_inches="tight", dpi=150, metadata=metadata)
+                files.append(path)
+            plt.close(figure)
+    return files
+
+
+def _write(path: Path, text: str) -> Path:
+    write_bytes(path, text.encode())
+    return path

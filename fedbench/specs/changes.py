@@ -1,0 +1,30 @@
+"""What --set may change of a study or a search space: nothing that has no effect, or another one than it says."""
+
+from collections.abc import Mapping, Sequence
+
+from fedbench.base.errors import ConfigError
+from fedbench.base.explain import keys
+from fedbench.base.settings import Settings
+from fedbench.config.trial import TrialConfig
+from fedbench.specs.parameters import MISSING, look_up
+
+GROUPS = {key.partition(".")[0] for key in keys(TrialConfig) if "." in key} | {"method"}
+
+
+def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], path: str = "") -> None:
+    """Refuse a change of a seed, of a whole group of settings, and of a key that all points of an axis set.
+
+    `axes`: for each, the settings of its points.
+    """
+    for name, value in changes.items():
+        key = f"{path}{name}"
+        if key == "seed":
+            raise ConfigError("--set seed: use --seeds")
+        if isinstance(value, dict):
+            check_changes(value, axes, f"{key}.")
+            continue
+        if key in GROUPS:
+            raise ConfigError(f"--set {key}={value}: {key} is a group of settings; set one of them, {key}.KEY={value}")
+        for axis, points in axes.items():
+            if all(look_up(own, key) is not MISSING for own in points):
+                raise ConfigError(f"--set {key}: every point of the axis '{axis}' sets its own; pick some with --only")

@@ -1,0 +1,91 @@
+"""What must be right in a study file before anything runs: names, axes, labels and the paper's numbers."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from fedbench.base.errors import ConfigError, unknown
+from fedbench.base.explain import keys
+from fedbench.config.trial import TrialConfig
+from fedbench.simulation.record import Record
+from fedbench.specs.paper import paper_numbers
+from fedbench.specs.parts import Label, Where, text_label
+from fedbench.specs.study import Study
+
+FILE_NAME = re.compile(r"[\w-]+")
+# The columns of cells.csv and rounds.csv beside the axes: no axis may be called like one.
+RESERVED = {
+    *("table", "value", "mean", "std", "n", "seeds", "hash", "seconds", "peak_memory_mb", "paper", "failed"),
+    *("low95", "high95", "difference", "difference_low95", "difference_high95", "paper_difference"),
+    *("accuracy_final", "accuracy_best", "accuracy_last", "mean_diverged_as_chance"),
+    *(field.name for field in fields(Record)),
+}
+
+
+def check_study(stem: str, study: Study) -> None:
+    """Everything that can be wrong with a study file whatever the scale."""
+    for axis in {key for grid in _grids(study) for key in grid}:
+        if axis == "seed":
+            raise ConfigError(f"{stem}: grid.seed: name seeds under seeds")
+        if axis in RESERVED:
+            raise ConfigError(f"{stem}: grid.{axis}: a column of the results is called so; choose another name")
+    if any("seed" in base for base in (study.base, *(scale.base for scale in study.scales.values()))):
+        raise ConfigError(f"{stem}: base.seed: name seeds under seeds")
+    for kind, names in (("tables", study.tables), ("plots", study.plots)):
+        for name in names:
+            if not FILE_NAME.fullmatch(name):
+                raise ConfigError(f"{stem}: {kind}.{name}: becomes a file's name; use letters, digits, - and _")
+    _check_labels(stem, study)
+    _check_marks(stem, study)
+    for name in study.tables:
+        paper_numbers(stem, study, name)
+
+
+def _grids(study: Study) -> list[Mapping[str, Iterable[Label]]]:
+    return [study.grid, *(scale.grid for scale in study.scales.values())]
+
+
+def known_labels(study: Study) -> dict[str, list[Label]]:
+    """The labels of every axis, at all scales."""
+    axes = {axis for grid in _grids(study) for axis in grid}
+    return {axis: [label for grid in _grids(study) for label in grid.get(axis, [])] for axis in sorted(axes)}
+
+
+def _check_labels(stem: str, study: Study) -> None:
+    """Every axis and label that a table, plot, claim, exception or the baseline names must be there, at some scale."""
+    known = known_labels(study)
+    for at, where in _conditions(study):
+        for axis, labels in where.items():
+            if axis not in known:
+                raise ConfigError(f"{stem}: {at}: {unknown('axis', axis, known)}")
+            for label in labels:
+                if label not in known[axis]:
+                    options = map(text_label, known[axis])
+                    raise ConfigError(f"{stem}: {at}: {unknown(f'value of {axis}', text_label(label), options)}")
+
+
+def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
+    """(where it stands, axes and labels) of everything that names any."""
+    yield from ((f"skip.{place}", where) for place, where in enumerate(study.skip, start=1))
+    yield "baseline", {axis: [label] for axis, label in study.baseline.items()}
+    for name, table in study.tables.items():
+        yield f"tables.{name}", {**{axis: [] for axis in table.axes}, **table.where}
+    for name, plot in study.plots.items():
+        yield f"plots.{name}", {**{axis: [] for axis in plot.axes}, **plot.where}
+    for place, claim in enumerate(study.claims, start=1):
+        yield f"claims.{place}", claim.names
+        yield f"claims.{place}", claim.where
+    for exception in study.reference.not_comparable if study.reference else ():
+        yield "reference.not_comparable", exception.where
+
+
+def _check_marks(stem: str, study: Study) -> None:
+    """A mark is for a setting or an axis, or for labels of an axis."""
+    known, settings = known_labels(study), list(keys(TrialConfig))
+    for key, mark in study.marks.items():
+        if isinstance(mark, Mapping) and key in known:
+            labels = list(map(text_label, known[key]))
+            if wrong := [label for label in mark if label not in labels]:
+                raise ConfigError(f"{stem}: marks.{key}: {unknown('value', wrong[0], labels)}")
+        elif isinstance(mark, Mapping) or (key not in known and key not in settings):
+            raise ConfigError(f"{stem}: marks: {unknown('axis or setting', key, [*known, *settings])}")

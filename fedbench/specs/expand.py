@@ -1,0 +1,186 @@
+"""A study as data: base settings, axes, seeds, tables, plots and the paper's numbers, in one YAML file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import cast
+
+from fedbench.base.errors import ConfigError, UserError, unknown
+from fedbench.base.settings import Settings, merge, nest
+from fedbench.config.trial import TrialConfig
+from fedbench.specs.changes import check_changes
+from fedbench.specs.consistency import check_study
+from fedbench.specs.library import built_in, load
+from fedbench.specs.parts import Axis, Label, ScaleName, Where, text_label
+from fedbench.specs.study import ScaleSpec, Study
+
+TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
+TINY_VALUES = 2  # of each setting that is an axis
+TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: its label on every axis, and a trial for every seed."""
+
+    labels: Mapping[str, Label]
+    trials: Mapping[int, TrialConfig]
+
+
+@dataclass(frozen=True)
+class ScaledStudy:
+    """A study at one scale, expanded: what is run and tabled.
+
+    axes: the labels of each axis that were picked; whole: all that the scale has.
+    """
+
+    name: str
+    scale: str
+    study: Study
+    axes: Mapping[str, Sequence[Label]]
+    whole: Mapping[str, Sequence[Label]]
+    cells: Sequence[Cell]
+    changed: Settings
+
+    @cached_property
+    def trials(self) -> dict[str, TrialConfig]:
+        """All different trials by their hash."""
+        return {trial.hash: trial for cell in self.cells for trial in cell.trials.values()}
+
+    def labels(self, axis: str, where: Where) -> list[Label]:
+        """The labels of an axis that a condition leaves: those that it names, or all if this scale has none of them."""
+        named = [label for label in self.whole[axis] if label in where.get(axis, [])] or self.whole[axis]
+        return [label for label in self.axes[axis] if label in named]
+
+    def select(self, where: Where) -> list[Cell]:
+        """The cells that a condition leaves, in the order of the axes."""
+        left = {axis: self.labels(axis, where) for axis in self.axes}
+        return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
+
+    def guessed(self, labels: Mapping[str, Label]) -> list[str]:
+        """The settings behind a cell that are a weak guess (mark W), by name."""
+        found = []
+        for key, mark in self.study.marks.items():
+            own = mark.get(text_label(labels[key])) if isinstance(mark, Mapping) and key in labels else mark
+            if own == "W":
+                found.append(key)
+        return found
+
+
+def study_files() -> dict[str, Path]:
+    """The built-in studies by name."""
+    return built_in("studies")
+
+
+def load_study(name: str) -> tuple[str, Study]:
+    """A built-in study by its name, or one of the user's by its path; returns its short name too."""
+    return load("studies", name, Study, "study")
+
+
+def expand(
+    name: str, scale: str, *, changes: Settings, only: Mapping[str, Sequence[str]], seeds: Sequence[int] | None
+) -> ScaledStudy:
+    """A study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
+    stem, study = load_study(name)
+    spec = _scale(stem, study, scale)
+    whole = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
+    check_changes(changes, {key: [own for _, own in points] for key, points in whole.items()})
+    base = merge(merge(nest(study.base, stem), nest(spec.base, stem)), changes)
+    axes = _pick(whole, only, stem)
+    points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
+    chosen = seeds or spec.seeds or study.seeds
+    cells = [_cell(stem, base, point, chosen, scale) for point in points if not _skipped(point, study.skip)]
+    check_study(stem, study)
+    if not cells:
+        raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
+    counted = {key: value for key, value in changes.items() if key != "run"}  # where it runs changes no result
+    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted)
+    _check_leftovers(scaled)
+    return scaled
+
+
+def _check_leftovers(study: ScaledStudy) -> None:
+    """Where a table or plot shows one cell, every axis that has several values there must be one that it names."""
+    parts = [
+        (f"tables.{name}", "rows or columns", table.axes, table.where) for name, table in study.study.tables.items()
+    ]
+    for name, plot in study.study.plots.items():
+        if plot.one_cell:
+            parts.append((f"plots.{name}", "panels, or its colour,", plot.axes, plot.where))
+    for at, allowed, named, where in parts:
+        if left := [a for a in study.axes if len(study.labels(a, where)) > 1 and a not in named]:
+            raise ConfigError(
+                f"{study.name}: {at}: {left[0]} has several values, so it must be among {allowed} or in where"
+            )
+
+
+def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
+    """What a scale changes; tiny is quick, made tiny, with the study's own changes to that."""
+    name = cast(ScaleName, "quick" if scale == "tiny" else scale)
+    spec = study.scales.get(name)
+    if spec is None:
+        raise UserError(f"study '{stem}' has no scale '{scale}'; it has {', '.join(study.scales)}")
+    if scale != "tiny":
+        return spec
+    own = study.scales.get("tiny", ScaleSpec())
+    axes = {
+        key: axis[:TINY_VALUES] if isinstance(axis, list) else axis for key, axis in (study.grid | spec.grid).items()
+    }
+    small = {key: value for key, value in TINY.items() if key not in axes}
+    return ScaleSpec(
+        base=merge(merge(nest(spec.base, stem), nest(small)), nest(own.base, stem)),
+        grid={**axes, **own.grid},
+        seeds=own.seeds or study.seeds[:1],
+    )
+
+
+def _labels(axes: "Mapping[str, Sequence[Point]]") -> dict[str, list[Label]]:
+    return {key: [label for label, _ in points] for key, points in axes.items()}
+
+
+def _skipped(point: "Mapping[str, Point]", skip: Sequence[Where]) -> bool:
+    return any(all(axis in point and point[axis][0] in where[axis] for axis in where) for where in skip)
+
+
+Point = tuple[Label, Settings]
+
+
+def _points(key: str, axis: Axis, where: str) -> list[Point]:
+    """(label, settings) of every value of an axis."""
+    if not axis:
+        raise ConfigError(f"{where}: grid.{key} is empty")
+    if isinstance(axis, Mapping):
+        return [(label, nest(settings, f"{where}: grid.{key}.{label}")) for label, settings in axis.items()]
+    return [(value, nest({key: value}, where)) for value in axis]
+
+
+def _pick(axes: dict[str, list[Point]], only: Mapping[str, Sequence[str]], where: str) -> dict[str, list[Point]]:
+    """Keep the points that --only names: a label, or several with commas between them."""
+    picked = dict(axes)
+    for key, wanted in only.items():
+        if key not in axes:
+            raise ConfigError(f"--only {key}: {unknown('axis', key, axes)} (study {where})")
+        names = {text_label(label): (label, settings) for label, settings in axes[key]}
+        texts = [text for given in wanted for text in ([given] if given in names else given.split(","))]
+        for text in texts:
+            if text not in names:
+                raise ConfigError(f"--only {key}={text}: {unknown('value', text, names)}")
+        picked[key] = [names[text] for text in names if text in texts]
+    return picked
+
+
+def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequence[int], scale: str) -> Cell:
+    settings = base
+    for _, own in point.values():
+        settings = merge(settings, own)
+    labels = {key: label for key, (label, _) in point.items()}
+    try:
+        if scale == "tiny" and getattr(TrialConfig(**settings).method, "epochs", 0) > TINY_SERVER_EPOCHS:
+            settings = merge(settings, {"method": {"epochs": TINY_SERVER_EPOCHS}})
+        trials = {seed: TrialConfig(**merge(settings, {"seed": seed})) for seed in seeds}
+    except ConfigError as error:
+        at = ", ".join(f"{key}={text_label(label)}" for key, label in labels.items())
+        raise ConfigError(f"study '{where}' at {at}: {error}") from None
+    return Cell(labels, trials)

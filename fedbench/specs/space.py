@@ -1,0 +1,261 @@
+"""A search space as data: base settings, methods, parameters, metric, budget and seeds, in one YAML file."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field
+
+from fedbench.base.errors import ConfigError, UserError, unknown
+from fedbench.base.settings import Settings, merge, nest
+from fedbench.config.trial import TrialConfig
+from fedbench.specs.changes import check_changes
+from fedbench.specs.library import built_in, load
+from fedbench.specs.parameters import Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
+from fedbench.specs.parts import Part
+
+VALIDATION = 0.2  # share of the training data that a suggestion is scored on, where the space says nothing
+TINY = {"rounds": 2, "data.train_size": 200, "clients.count": 5}
+TINY_TRIALS = 3
+MODES = {"validation_accuracy": "max", "validation_loss": "min"}
+
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+Budget = Annotated[int, Field(ge=1)]
+
+
+SpaceScaleName = Literal["quick", "paper"]
+
+
+class SpaceScale(Part):
+    """What a scale changes: base settings are merged, the rest replaces."""
+
+    base: dict[str, Any] = Field(default_factory=dict)
+    trials: Budget | None = None
+    rounds: Budget | None = None
+    suggestion_seeds: Seeds | None = None
+    seeds: Seeds | None = None
+
+
+class Space(Part):
+    """A space file.
+
+    methods: label -> settings; each is searched for itself, with the same budget. trials: suggestions for each method.
+    rounds: of a suggestion, by default those of the base. suggestion_seeds: whose mean scores a suggestion; seeds: of
+    the table at the end.
+    """
+
+    title: str
+    tunes: str
+    base: dict[str, Any] = Field(default_factory=dict)
+    methods: Annotated[dict[str, dict[str, Any]], Field(min_length=1)] | None = None
+    parameters: dict[str, Any]
+    metric: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
+    mode: Literal["max", "min"] = "max"
+    trials: Budget
+    rounds: Budget | None = None
+    suggestion_seeds: Seeds
+    seeds: Seeds
+    scales: dict[SpaceScaleName, SpaceScale]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One method of a space: what is fixed, and what is searched. Its fixed settings are the method's default."""
+
+    label: str
+    fixed: Settings
+    parameters: Sequence[Parameter]
+
+    def settings(self, chosen: dict[str, Value]) -> Settings:
+        """The settings that a suggestion's values, by parameter name, stand for."""
+        return fill(self.fixed, self.parameters, lambda parameter: chosen[parameter.name])
+
+    def default(self, config: TrialConfig) -> dict[str, Value] | None:
+        """The values, by parameter name, of the default settings; None where the space does not hold them all."""
+        resolved, found = config.model_dump(mode="json"), dict[str, Value]()
+
+        def choose(parameter: Parameter) -> Value:
+            found[parameter.name] = look_up(resolved, parameter.key)
+            return found[parameter.name]
+
+        fill(self.fixed, self.parameters, choose)
+        return found if all(p.contains(found[p.name]) for p in self.parameters if p.name in found) else None
+
+    @property
+    def slug(self) -> str:
+        """The label as part of a file's name."""
+        words = "".join(c if c.isalnum() else " " for c in self.label.lower()).split()
+        return "-".join(words)
+
+
+@dataclass(frozen=True)
+class ScaledSpace:
+    """A space at one scale, checked: what is searched, and what is run with the best."""
+
+    name: str
+    scale: str
+    space: Space
+    arms: Sequence[Arm]
+    trials: int
+    rounds: int | None
+    suggestion_seeds: Sequence[int]
+    seeds: Sequence[int]
+    validation: float
+    changed: Settings
+
+    @property
+    def title(self) -> str:
+        """What a reader must know: the space's title, the scale, and changed base settings."""
+        changed = f"; changed: {self.changed}" if self.changed else ""
+        return f"{self.space.title} (scale {self.scale}{changed})"
+
+    def suggestion_settings(self, settings: Settings) -> list[Settings]:
+        """Settings of the runs that score some settings: one for each seed, part of the training data kept out."""
+        own: Settings = {"data": {"validation": self.validation}, **({"rounds": self.rounds} if self.rounds else {})}
+        return [merge(settings, {**own, "seed": seed}) for seed in self.suggestion_seeds]
+
+    def suggestion(self, settings: Settings) -> list[TrialConfig]:
+        """The same runs as configs."""
+        return [TrialConfig(**own) for own in self.suggestion_settings(settings)]
+
+    def final(self, settings: Settings) -> dict[int, TrialConfig]:
+        """The runs of the table, by seed: as a study would run them, with all training data."""
+        return {seed: TrialConfig(**merge(settings, {"seed": seed})) for seed in self.seeds}
+
+    def length(self, arm: Arm) -> int:
+        """Rounds of a suggestion that is not stopped."""
+        return self.suggestion(arm.fixed)[0].rounds
+
+    def shown(self, score: float) -> str:
+        """A score as people read it."""
+        return f"{100 * score:.2f} %" if self.space.metric == "validation_accuracy" else f"{score:.4f}"
+
+    def study_name(self, arm: Arm) -> str:
+        """What Optuna calls the search of one method."""
+        return f"{self.name}/{self.scale}/{arm.label}"
+
+    def fingerprint(self, arm: Arm) -> Settings:
+        """What makes two searches the same; the budget is no part of it."""
+        runs = [config.hash for settings in corners(arm.fixed, arm.parameters) for config in self.suggestion(settings)]
+        return {
+            "metric": self.space.metric,
+            "rounds": self.length(arm),
+            "suggestion_seeds": list(self.suggestion_seeds),
+            "validation": self.validation,
+            "parameters": [parameter.describe() for parameter in arm.parameters],
+            "settings": hashlib.sha256("".join(runs).encode()).hexdigest(),
+        }
+
+
+def space_files() -> dict[str, Path]:
+    """The built-in spaces by name."""
+    return built_in("search_spaces")
+
+
+def expand_space(
+    name: str,
+    scale: str,
+    *,
+    changes: Settings,
+    only: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    trials: int | None = None,
+) -> ScaledSpace:
+    """A space at a scale, with base settings changed, methods picked, seeds and budget replaced; all of it checked."""
+    stem, space = load("search_spaces", name, Space, "search space")
+    spec = space.scales.get(cast(SpaceScaleName, "quick" if scale == "tiny" else scale))
+    if spec is None:
+        raise UserError(f"search space '{stem}' has no scale '{scale}'; it has {', '.join(space.scales)}")
+    if MODES[space.metric] != space.mode:
+        raise ConfigError(
+            f"{stem}: mode = '{space.mode}': {space.metric} must be searched with mode {MODES[space.metric]}"
+        )
+    check_changes(changes, {"method": [nest(own, stem) for own in (space.methods or {"": {}}).values()]})
+    tiny = scale == "tiny"
+    base = merge(nest(space.base, stem), nest(spec.base, stem))
+    base = merge(merge(base, nest(TINY) if tiny else {}), changes)
+    validation, base = _validation(base, stem)
+    arms = _arms(space, base, stem)
+    budget = spec.trials or space.trials
+    suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
+    scaled = ScaledSpace(
+        name=stem,
+        scale=scale,
+        space=space,
+        arms=_pick(arms, only),
+        trials=trials or (min(budget, TINY_TRIALS) if tiny else budget),
+        rounds=None if tiny or "rounds" in changes else spec.rounds or space.rounds,
+        suggestion_seeds=suggestion_seeds[:1] if tiny else suggestion_seeds,
+        seeds=list(seeds or (table_seeds[:1] if tiny else table_seeds)),
+        validation=validation,
+        changed=changes,
+    )
+    for arm in scaled.arms:
+        _check(scaled, arm)
+    return scaled
+
+
+def _validation(base: Settings, where: str) -> tuple[float, Settings]:
+    """The share kept for scoring, and the base without it: the table's runs train on all data, as studies do."""
+    data = dict(base.get("data", {}))
+    share = data.pop("validation", VALIDATION)
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise ConfigError(
+            f"{where}: data.validation = {share!r}: suggestions are scored on it; must be between 0 and 1"
+        )
+    return float(share), {**base, "data": data}
+
+
+def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
+    """The methods of a space; without any, the base is the only one, named after its method."""
+    parameters = parse_parameters(space.parameters, where)
+    methods = space.methods or {TrialConfig(**base).method.name: {}}
+    arms = []
+    for label, own in methods.items():
+        fixed = merge(base, nest(own, f"{where}: methods.{label}"))
+        applying = parameters_of(fixed, parameters)
+        if not applying:
+            raise ConfigError(f"{where}: methods.{label}: no parameter applies to it, so there is nothing to search")
+        arms.append(Arm(label, fixed, applying))
+    _check_names(arms, parameters, where)
+    return arms
+
+
+def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> None:
+    """Every parameter is for some method, and no two methods share a file name."""
+    for parameter in parameters:
+        if not any(
+            parameter.key == used.key and parameter.values == used.values for a in arms for used in a.parameters
+        ):
+            raise ConfigError(
+                f"{where}: parameters.{parameter.key}: its condition never holds; "
+                "base, a method or an earlier parameter must set its key"
+            )
+    slugs = [arm.slug for arm in arms]
+    for arm in arms:
+        if not arm.slug or slugs.count(arm.slug) > 1:
+            raise ConfigError(
+                f"{where}: methods.{arm.label}: the name is too like another's; choose one with other letters"
+            )
+
+
+def _pick(arms: list[Arm], only: Sequence[str] | None) -> list[Arm]:
+    """The methods that --only names, in the file's order."""
+    labels = [arm.label for arm in arms]
+    for label in only or ():
+        if label not in labels:
+            raise ConfigError(f"--only method={label}: {unknown('method', label, labels)}")
+    return [arm for arm in arms if only is None or arm.label in only]
+
+
+def _check(scaled: ScaledSpace, arm: Arm) -> None:
+    """Every end of every range must be a config that can run; so must the default."""
+    for settings in corners(arm.fixed, arm.parameters):
+        try:
+            (config, *_), _final = scaled.suggestion(settings), scaled.final(settings)
+        except ConfigError as error:
+            raise ConfigError(f"search space '{scaled.name}', {arm.label}: {error}") from None
+        if not config.validation_samples:
+            raise ConfigError(f"{scaled.name}: data.validation = {scaled.validation}: leaves no image to score on")

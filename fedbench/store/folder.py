@@ -1,0 +1,172 @@
+"""The folder of one run: config.yaml, environment.json, partition.csv, rounds.csv, clients.csv, summary.json."""
+
+import csv
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import torch
+
+from fedbench.base.errors import UserError
+from fedbench.base.files import write_bytes, write_json
+from fedbench.base.settings import dump_yaml
+from fedbench.config.trial import TrialConfig
+from fedbench.simulation import Record, Simulation
+from fedbench.simulation.final import final_tables
+from fedbench.simulation.record import TABLES
+from fedbench.store.environment import environment, peak_memory
+from fedbench.store.summary import correlations, summarise
+
+ROUND_COLUMNS = (
+    "round",
+    "test_accuracy",
+    "test_loss",
+    "train_loss",
+    "gamma",
+    "r",
+    "norm_opt",
+    "norm_reg",
+    "norm_w",
+    "coherence_def",
+    "coherence_mean",
+    "seconds_train",
+    "seconds_server",
+    "seconds_eval",
+)
+VALIDATION_COLUMNS = ("validation_accuracy", "validation_loss")
+NEAR_ZERO = 0.01  # the paper counts parameters "close to zero" without saying how close
+CLIENT_COLUMNS = ("round", "client", "lambda", "samples")
+
+
+class TrialFolder:
+    """Where a run writes. Used as a context manager around its rounds; every round is flushed."""
+
+    def __init__(self, path: Path, config: TrialConfig) -> None:
+        self.path = path
+        self.columns = ROUND_COLUMNS + (VALIDATION_COLUMNS if config.validation_samples else ())
+        self._streams: dict[str, TextIO] = {}
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the run's checkpoints are while it runs."""
+        return self.path / "checkpoints"
+
+    @property
+    def occupied(self) -> bool:
+        """Whether something is there already."""
+        try:
+            return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}") from error
+
+    def stored_summary(self) -> dict[str, Any] | None:
+        """The summary of a run that has ended, or None."""
+        path = self.path / "summary.json"
+        if not path.exists():
+            return None
+        try:
+            content: dict[str, Any] = json.loads(path.read_text())
+            if content["status"] != "diverged":
+                float(content["final_accuracy"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: damaged ({type(error).__name__}); remove it to go on") from error
+        return content
+
+    def open(self, simulation: Simulation) -> None:
+        """Write config and environment, and both CSV files with the rounds that the simulation has behind it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            text = dump_yaml(simulation.config.model_dump(mode="json"))
+            write_bytes(self.path / "config.yaml", text.encode())
+            self._write_environment(simulation)
+            counts = simulation.federation.split.class_counts.tolist()
+            cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
+            self._append("partition", ("client", "class", "samples"), cells)
+            for name in TABLES:
+                (self.path / f"{name}.csv").unlink(missing_ok=True)
+            self._append("rounds", self.columns, [])
+            self._append("clients", CLIENT_COLUMNS, [])
+            self.add(simulation.state.history)
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+
+    def _write_environment(self, simulation: Simulation) -> None:
+        """environment.json: where the run is now; where it was before it was resumed is kept under `earlier`."""
+        path, now = self.path / "environment.json", environment(simulation)
+        before: list[dict[str, Any]] = []
+        with suppress(OSError, ValueError, AttributeError):
+            stored = json.loads(path.read_text())
+            before = stored.pop("earlier", []) + ([stored] if stored != now else [])
+        write_json(path, {**now, "earlier": before} if before else now)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Append rounds to all tables."""
+        for record in records:
+            values = record.as_dict()
+            self._append("rounds", self.columns, [[values[column] for column in self.columns]])
+            if record.lambda_:
+                cohort = zip(record.clients, record.lambda_, record.samples, strict=True)
+                self._append("clients", CLIENT_COLUMNS, [(record.round, *row) for row in cohort])
+            for name, rows in record.tables.items():
+                self._append(name, TABLES[name], [(record.round, *row) for row in rows])
+        for stream in self._streams.values():
+            stream.flush()
+
+    def finish(self, simulation: Simulation, save_model: bool) -> dict[str, Any]:
+        """Write what the final model shows, summary.json (and model.pt), drop the checkpoints; returns the summary."""
+        content = summary(simulation)
+        if content["status"] == "done":
+            for name, (columns, rows) in final_tables(simulation).items():
+                self._append(name, columns, rows)
+        if save_model and content["status"] == "done":
+            simulation.model.load(simulation.state.w, simulation.state.buffers)
+            torch.save(simulation.model.state_dict(), self.path / "model.pt")
+        write_json(self.path / "summary.json", content)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        return content
+
+    def _append(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Add rows to a table; its file comes to be with the first."""
+        if name not in self._streams:
+            self._streams[name] = (self.path / f"{name}.csv").open("w", newline="")
+            self._streams[name].write(",".join(columns) + "\n")
+        csv.writer(self._streams[name], lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+
+    def __enter__(self) -> "TrialFolder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stream in self._streams.values():
+            stream.close()
+
+
+def summary(simulation: Simulation) -> dict[str, Any]:
+    """All that summary.json holds: the config's hash, scores, traffic, memory, seconds."""
+    up, down = simulation.traffic()
+    split = simulation.federation.split
+    content = summarise(simulation.state.history, simulation.config.rounds)
+    return {
+        "hash": simulation.config.hash,
+        **content,
+        **correlations(simulation.state.history, split.sizes, split.class_counts),
+        "seed": simulation.config.seed,
+        "parameters": len(simulation.state.w),
+        "near_zero_share": float((simulation.state.w.abs() < NEAR_ZERO).double().mean()),
+        "bytes_up": up * content["rounds"],
+        "bytes_down": down * content["rounds"],
+        **peak_memory(simulation.device),
+        "partition_redraws": split.redraws,
+        "test_samples": len(simulation.federation.test),
+        "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
+    }
+
+
+def _cell(value: object) -> str:
+    """Shortest text that reads back as the same number; empty for None."""
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,83 @@
+"""One run in numbers: the final score and its companions."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbench.config.trial import LAST_ROUNDS
+from fedbench.indicators.heterogeneity import class_shares, heterogeneity_degree, weight_correlations
+from fedbench.simulation import Record
+
+TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
+    """Scores and mid-run indicators of a run of `rounds` rounds.
+
+    final_*: mean of the last 10 rounds; best_*: the best evaluated round; last_*: the last one. Indicators: mean of
+    the rounds with 0.45 T <= t <= 0.55 T (the middle one if T is too small for any). A diverged run has no scores.
+    Accuracies are fractions.
+    """
+    diverged = records[-1].diverged if records else None
+    finished = bool(records) and not diverged and records[-1].round == rounds
+    scored = [record for record in records if record.test_accuracy is not None]
+    last = [record for record in scored if record.round > rounds - LAST_ROUNDS]
+    best = max(scored, key=_accuracy, default=None)
+    middle = [record for record in records if 0.45 * rounds <= record.round <= 0.55 * rounds]
+    middle = middle or [record for record in records if record.round == max(1, round(rounds / 2))]
+    return {
+        "status": "diverged" if diverged else "done" if finished else "unfinished",
+        "reason": diverged,
+        "rounds": len(records),
+        "final_accuracy": _mean(last, _accuracy) if finished else None,
+        "final_loss": _mean(last, lambda record: record.test_loss) if finished else None,
+        "best_accuracy": best.test_accuracy if best and finished else None,
+        "best_round": best.round if best and finished else None,
+        "last_accuracy": scored[-1].test_accuracy if finished else None,
+        "last_loss": scored[-1].test_loss if finished else None,
+        "final_validation_accuracy": _mean(last, lambda record: record.validation_accuracy) if finished else None,
+        "middle_gamma": _mean(middle, lambda record: record.gamma),
+        "middle_r": _mean(middle, lambda record: record.r),
+        "middle_norm_opt": _mean(middle, lambda record: record.norm_opt),
+        "middle_norm_reg": _mean(middle, lambda record: record.norm_reg),
+        "critical_round": critical_round(records),
+        "rounds_to_accuracy": {str(target): rounds_to_accuracy(records, target) for target in TARGETS},
+        "seconds_train": sum(record.seconds_train for record in records),
+        "seconds_server": sum(record.seconds_server for record in records),
+        "seconds_eval": sum(record.seconds_eval for record in records),
+    }
+
+
+def critical_round(records: Sequence[Record]) -> int | None:
+    """The critical point: the first round whose coherence is not above zero."""
+    found = (record.round for record in records if record.coherence_mean is not None and record.coherence_mean <= 0)
+    return next(found, None)
+
+
+def rounds_to_accuracy(records: Sequence[Record], target: float) -> int | None:
+    """The first evaluated round that reaches a test accuracy (a fraction), None if none does."""
+    return next((record.round for record in records if _accuracy(record) >= target), None)
+
+
+def correlations(
+    records: Sequence[Record], sizes: NDArray[np.int64], class_counts: NDArray[np.int64]
+) -> dict[str, float | None]:
+    """Pearson correlations of each client's weight, summed over rounds, with its data."""
+    sums = np.zeros(len(sizes))
+    for record in records:
+        if record.lambda_:
+            sums[list(record.clients)] += record.lambda_
+    degrees = heterogeneity_degree(class_shares(class_counts))
+    return weight_correlations(sums, sizes.astype(np.float64), degrees)
+
+
+def _accuracy(record: Record) -> float:
+    return record.test_accuracy or 0.0
+
+
+def _mean(records: Sequence[Record], value: Callable[[Record], float | None]) -> float | None:
+    values = [x for x in map(value, records) if x is not None]
+    return fmean(values) if values else None

@@ -1,0 +1,1 @@
+"""What the command lines share: options, progress, tables on the screen, estimates."""

@@ -1,0 +1,193 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fedbench import ConfigError, TrialConfig, simulate
+from fedbench.base.explain import keys
+from fedbench.base.settings import dump_yaml, load_yaml
+from fedbench.data.base import DATASETS, Dataset, register_dataset
+from tests.conftest import timeless
+
+PROXY_USER = {"model": "resnet8", "bn": "proxy"}
+
+# A value other than the default for every key that is part of an experiment, and settings under which it matters.
+OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
+    "data.name": ("fashion_mnist", {}),
+    "data.partition": ("hybrid", {"data.alpha": 1.0}),
+    "data.alpha": (0.1, {}),
+    "data.alpha2": (5.0, {"data.partition": "hybrid"}),
+    "data.longtail": (5.0, {}),
+    "data.train_size": (1000, {}),
+    "data.test_size": (500, {}),
+    "data.validation": (0.1, {}),
+    "model": ("lenet5", {}),
+    "clients.count": (10, {}),
+    "clients.participation": (0.5, {}),
+    "clients.epochs": (1, {}),
+    "clients.batch_size": (16, {}),
+    "clients.lr": (0.01, {}),
+    "clients.lr_decay": (1.0, {}),
+    "clients.momentum": (0.5, {}),
+    "clients.momentum_state": ("reset", {}),
+    "clients.weight_decay": (0.0, {}),
+    "clients.holdout": (0.3, {}),
+    "clients.corrupted": (0.25, {}),
+    "server.global_lr": (0.5, {}),
+    "proxy.size": (50, PROXY_USER),
+    "proxy.pool": (200, {}),
+    "proxy.longtail": (10.0, PROXY_USER),
+    "proxy.longtail_total": ("keep", {**PROXY_USER, "proxy.longtail": 10.0, "proxy.pool": 300}),
+    "proxy.balanced_sampling": (True, PROXY_USER),
+    "bn": ("local", {"model": "resnet8"}),
+    "method.name": ("fixed_gamma", {}),
+    "method.gamma": (0.9, {"method.name": "fixed_gamma"}),
+    "rounds": (7, {}),
+    "eval_every": (2, {}),
+    "seed": (9, {}),
+    "precision": ("float64", {}),
+    "method.proxy_client": (True, {}),
+    "method.epochs": (7, {"method.name": "fedlaw"}),
+    "indicators.coherence": ("off", {}),
+    "indicators.hessian_every": (5, {}),
+    "indicators.hessian_samples": (50, {"indicators.hessian_every": 5}),
+    "indicators.simplex_every": (5, {"data.partition": "three_node"}),
+    "indicators.simplex_grid": (5, {"data.partition": "three_node", "indicators.simplex_every": 5}),
+    "indicators.landscape": (True, {}),
+    "indicators.server_path": (True, {}),
+}
+
+
+def test_the_table_above_covers_every_key() -> None:
+    experiment = {key for key in keys(TrialConfig) if not key.startswith("run.")}
+    assert experiment == {key for key in OTHER if not key.startswith("method.") or key == "method.name"}
+
+
+@pytest.mark.parametrize("key", OTHER)
+def test_a_setting_that_can_change_a_result_changes_the_hash(key: str) -> None:
+    value, context = OTHER[key]
+    assert TrialConfig(**{**context, key: value}).hash != TrialConfig(**context).hash
+
+
+@pytest.mark.parametrize("settings", [{"run.device": "cpu"}, {"run.threads": 2}])
+def test_where_it_runs_is_not_part_of_the_hash(settings: dict[str, Any]) -> None:
+    assert TrialConfig(**settings).hash == TrialConfig().hash
+
+
+SAME = [
+    ({"data.alpha": 1}, {"data": {"alpha": 1.0}}),
+    ({}, {"data.name": "mnist5k", "clients.lr": 0.08, "rounds": 50, "bn": "average"}),
+    ({}, {"data.train_size": 4000, "data.test_size": 1000}),
+    ({"clients.participation": 0.26}, {"clients.participation": 0.25}),
+    ({"clients.corrupted": 0.01}, {}),
+    ({"bn": "local"}, {"bn": "proxy"}),
+    ({"proxy.size": 50, "proxy.pool": 100}, {"proxy.size": 0, "proxy.pool": 100, "proxy.balanced_sampling": True}),
+    ({"clients.momentum": 0.0}, {"clients.momentum": 0.0, "clients.momentum_state": "reset"}),
+    ({**PROXY_USER, "proxy.longtail_total": "keep"}, PROXY_USER),
+    ({"rounds": 10, "eval_every": 5}, {"rounds": 10}),
+    ({"rounds": 30, "eval_every": 25}, {"rounds": 30, "eval_every": 40}),
+    ({"data.validation": 1e-5, "clients.holdout": 1e-6, "clients.weight_decay": -0.0}, {"clients.weight_decay": 0.0}),
+    ({"indicators.hessian_samples": 50, "indicators.simplex_grid": 5}, {}),
+    ({"method.name": "fedlaw"}, {"method.name": "fedlaw", "method.lr": 0.005}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_experiment_written_differently_hashes_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert TrialConfig(**one).hash == TrialConfig(**other).hash
+
+
+def test_equal_hashes_give_equal_records(tiny: Callable[..., TrialConfig]) -> None:
+    one = tiny(clients__participation=0.42, clients__momentum=0.0, bn="proxy", proxy__size=7, proxy__pool=20)
+    other = tiny(clients__participation=0.4, clients__momentum=0.0, clients__momentum_state="reset")
+    assert one.hash == other.hash
+    assert timeless(list(simulate(one))) == timeless(list(simulate(other)))
+
+
+def test_a_config_survives_yaml(tmp_path: Any) -> None:
+    config = TrialConfig(**{"data.name": "cifar100", "clients.lr": 5e-4, "method.name": "fixed_gamma"})
+    path = tmp_path / "config.yaml"
+    path.write_text(dump_yaml(config.model_dump(mode="json")))
+    again = TrialConfig(**load_yaml(path))
+    assert again == config
+    assert again.hash == config.hash
+
+
+def test_the_papers_settings_are_the_defaults_of_its_data_sets() -> None:
+    cifar10, cifar100 = TrialConfig(**{"data.name": "cifar10"}), TrialConfig(**{"data.name": "cifar100"})
+    assert (cifar10.clients.lr, cifar10.clients.weight_decay, cifar10.proxy.size) == (0.08, 5e-4, 100)
+    assert (cifar100.clients.lr, cifar100.clients.weight_decay, cifar100.proxy.size) == (0.01, 5e-5, 1000)
+    assert {c.rounds for c in (cifar10, cifar100)} == {200}
+    assert {c.clients.batch_size for c in (cifar10, cifar100)} == {128}
+
+
+def test_a_data_set_from_outside_brings_its_version_into_the_hash() -> None:
+    base = DATASETS.get("mnist5k")
+    hashes = []
+    for version in ("1", "2"):
+        name = f"outside-{version}"
+        register_dataset(Dataset(name, (1, 28, 28), 10, 4000, 1000, base.load, defaults=base.defaults), version)
+        form = TrialConfig(**{"data.name": name}).canonical()
+        form["data"]["name"] = ""
+        hashes.append(str(form))
+    assert hashes[0] != hashes[1]
+
+
+WRONG = [
+    ({"data.name": "cifar"}, "data.name: unknown data set 'cifar'; did you mean 'cifar10'?"),
+    ({"model": "resnet21"}, "model: unknown model 'resnet21'; did you mean 'resnet20'?"),
+    ({"method.name": "fedavgg"}, "method.name: unknown method 'fedavgg'; did you mean 'fedavg'?"),
+    ({"clients.epoch": 1}, "unknown key 'clients.epoch'; did you mean 'clients.epochs'?"),
+    ({"alpha": 1}, "unknown key 'alpha'; did you mean 'data.alpha'?"),
+    ({"method.gamma": 1.0}, "unknown key 'method.gamma' of fedavg"),
+    ({"method.name": "fixed_gamma", "method.gamma": 0}, "method.gamma = 0: must be a number above 0 and at most 1e+30"),
+    ({"data.alpha": 0}, "data.alpha = 0: must be a number above 0"),
+    ({"data.alpha": -1.0}, "data.alpha = -1.0: must be a number above 0"),
+    ({"data.alpha": "much"}, "data.alpha = 'much': must be a number above 0"),
+    ({"data.alpha": float("nan")}, "data.alpha = nan: must be a number above 0"),
+    ({"data.alpha": None}, "data.alpha = null: data.partition=dirichlet needs a number above 0"),
+    ({"data.partition": "iid", "data.alpha": 1.0}, "data.alpha = 1.0: has no meaning with data.partition=iid"),
+    ({"data.alpha2": 1.0}, "data.alpha2 = 1.0: has no meaning with data.partition=dirichlet"),
+    ({"data.partition": "hybird"}, "must be one of dirichlet, hybrid, three_node, iid (did you mean 'hybrid'?)"),
+    ({"data.partition": "three_node", "clients.count": 4}, "clients.count = 4: must be 3"),
+    ({"data.partition": "hybrid", "clients.count": 1}, "clients.count = 1: must be at least 2"),
+    ({"data.train_size": 4001}, "data.train_size = 4001: mnist5k has 4000 images there; must be at most 4000"),
+    ({"clients.participation": 0}, "clients.participation = 0: must be a number above 0 and at most 1"),
+    ({"clients.participation": 1.1}, "clients.participation = 1.1: must be a number above 0 and at most 1"),
+    ({"clients.count": 4001}, "clients.count = 4001: more clients than training samples; must be at most 4000"),
+    ({"clients.count": 2.5}, "clients.count = 2.5: must be a whole number at least 1"),
+    ({"clients.count": True}, "clients.count = True: must be a whole number at least 1"),
+    ({"clients": 3}, "clients = 3: must be settings (count,"),
+    ({"data": "cifar10"}, "data = 'cifar10': must be settings"),
+    ({"method": "fedavg"}, "method = 'fedavg': must be settings, such as method.name=..."),
+    ({"proxy.size": 1000}, "proxy.size = 1000: drawn from 1000 test images, some must be left; must be below 1000"),
+    ({"proxy.pool": 1000}, "proxy.pool = 1000: leaves none of 1000 test images to score on"),
+    ({**PROXY_USER, "proxy.size": 0}, "proxy.size = 0: bn=proxy needs a proxy set"),
+    ({"method.name": "fedlaw", "proxy.size": 0}, "proxy.size = 0: method.name=fedlaw needs a proxy set"),
+    ({"method.name": "feddf", "proxy.size": 0}, "proxy.size = 0: method.name=feddf needs a proxy set"),
+    ({"method.proxy_client": True, "proxy.size": 0}, "proxy.size = 0: method.name=fedavg needs a proxy set"),
+    ({"method.name": "fedprox", "method.lr": 0.1}, "unknown key 'method.lr' of fedprox"),
+    ({"method.name": "fedlaw", "method.base": "cubic"}, "method.base = 'cubic': must be one of exp, quad"),
+    ({"method.name": "fedlaw", "method.swa": True}, "unknown key 'method.swa' of fedlaw"),
+    ({**PROXY_USER, "proxy.size": 100, "proxy.pool": 99}, "proxy.pool = 99: smaller than the proxy set"),
+    ({**PROXY_USER, "proxy.size": 5, "proxy.longtail": 10.0}, "proxy.size = 5: leaves no image of any class"),
+    (
+        {**PROXY_USER, "proxy.longtail": 10.0, "proxy.longtail_total": "keep"},
+        "proxy.pool = 100: too small for this long tail's first class; must be at least 250",
+    ),
+    ({"data.name": [1]}, "data.name: unknown data set '[1]'"),
+    ({"method.name": {"a": 1}}, "method.name: unknown method"),
+    ({"run.threads": 10**6}, "run.threads = 1000000: must be a whole number at least 1 and at most 1024"),
+    ({"clients.weight_decay": 1e39}, "clients.weight_decay = 1e+39: must be a number at least 0 and at most 1e+30"),
+    ({"run.device": "cuda:1234567"}, "run.device = 'cuda:1234567': must be auto, cpu, cuda or cuda:N"),
+    ({"run.device": "gpu"}, "run.device = 'gpu': must be auto, cpu, cuda or cuda:N"),
+    ({"bn": "none"}, "bn = 'none': must be one of average, proxy, local"),
+]
+
+
+@pytest.mark.parametrize(("settings", "line"), WRONG)
+def test_a_wrong_setting_is_one_line_that_says_what_would_be_right(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        TrialConfig(**settings)
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)

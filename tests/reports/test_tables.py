@@ -1,0 +1,222 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedbench.reports.report import make_report, stored_trials
+from fedbench.reports.tables import cells_frame, shown
+from fedbench.specs.expand import ScaledStudy, expand
+from fedbench.store.store import Store
+from tests.reports.helpers import fill, summary
+
+ACCURACY = {1.0: 0.60, 0.99: 0.61, 0.97: 0.62, 0.95: 0.65, 0.93: 0.64, 0.9: 0.5}
+
+
+@pytest.fixture
+def paper() -> ScaledStudy:
+    return expand("fixed_gamma", "paper", changes={}, only={"model": ["SimpleCNN"], "data.alpha": ["100"]}, seeds=None)
+
+
+def test_a_table_has_the_papers_layout_means_in_percent(paper: ScaledStudy, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    fill(store, paper, lambda labels, seed: ACCURACY[labels["method.gamma"]] + 0.01 * (seed - 9))
+    make_report(paper, store)
+    folder = tmp_path / "studies" / "fixed_gamma" / "paper"
+    table = pd.read_csv(folder / "table.csv")
+    assert list(table.columns) == ["data.alpha", "model", "1", "0.99", "0.97", "0.95", "0.93", "0.9"]
+    assert table.iloc[0, :2].tolist() == [100, "SimpleCNN"]
+    assert table.iloc[0, 2:].tolist() == pytest.approx([60, 61, 62, 65, 64, 50])
+    cells = pd.read_csv(folder / "cells.csv").set_index("method.gamma")
+    assert cells.loc[0.95, "std"] == pytest.approx(1.0)
+    assert cells.loc[0.95, "difference"] == pytest.approx(5.0)
+    assert cells.loc[0.95, "difference_low95"] == pytest.approx(5.0)  # every seed gains the same: no doubt is left
+    assert cells.loc[0.95, "paper"] == 69.52
+    assert cells.loc[0.95, "paper_difference"] == pytest.approx(65 - 69.52)
+    markdown = (folder / "table.md").read_text()
+    assert "**65.00 ± 1.00 [69.52]**" in markdown
+    assert r"\textbf{65.00 $\pm$ 1.00 [69.52]}" in (folder / "table.tex").read_text()
+
+
+def test_the_papers_numbers_stay_out_of_other_scales(tmp_path: Path) -> None:
+    study, store = expand("fixed_gamma", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    assert make_report(study, store).cells["paper"].isna().all()
+
+
+def test_a_cell_with_missing_seeds_shows_n_and_is_never_the_best(paper: ScaledStudy, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def outcome(labels: Any, seed: int) -> Any:
+        gamma = labels["method.gamma"]
+        if gamma == 0.95:
+            return "diverged" if seed == 9 else 0.99
+        if gamma == 0.9:
+            return "failed"
+        return None if gamma == 0.93 else ACCURACY[gamma]
+
+    fill(store, paper, outcome)
+    report = make_report(paper, store)
+    row = shown(paper, report.cells, "accuracy", ("<", ">"), "+").iloc[0]
+    assert row["0.95"].startswith("99.00+0.00 (n=2)")
+    assert row["0.97"].startswith("<62.00")
+    assert (row["0.9"], row["0.93"]) == ("failed", "-")
+    cells = report.cells.set_index("method.gamma")
+    assert cells.loc[0.95, "diverged"] == 1
+    assert cells.loc[0.9, "failed"] == 3
+    assert cells.loc[0.95, "mean_diverged_as_chance"] == pytest.approx((99 + 99 + 10) / 3)
+
+
+def test_plots_are_valid_images(tmp_path: Path) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    files = {path.name: path.read_bytes() for path in make_report(study, store).files}
+    assert files["curves.png"].startswith(b"\x89PNG")
+    assert b"<svg" in files["curves.svg"]
+
+
+def test_a_report_made_again_has_the_same_bytes(tmp_path: Path) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    first = {path: path.read_bytes() for path in make_report(study, store).files}
+    assert {path: path.read_bytes() for path in make_report(study, store).files} == first
+
+
+def test_a_table_that_mixes_environments_says_so(tmp_path: Path, paper: ScaledStudy) -> None:
+    store = Store(tmp_path)
+    fill(store, paper, lambda labels, seed: 0.5 if seed == 8 else None)
+    threads = iter(range(2, 99))
+
+    def other(labels: Any, seed: int) -> float | None:
+        return 0.5 if seed == 9 else None
+
+    fill(store, paper, other)
+    trial = next(t for t in store.all())
+    environment = json.loads((trial.path / "environment.json").read_text()) | {"threads": next(threads)}
+    with store.entry(trial.hash) as folder:
+        (folder / "rounds.csv").write_text((trial.path / "rounds.csv").read_text())
+        (folder / "environment.json").write_text(json.dumps(environment))
+        store.forget([trial.hash])
+        store.commit(folder, trial.hash, "done", None, trial.summary)
+    make_report(paper, store)
+    assert "mixes 2 environments" in (tmp_path / "studies" / "fixed_gamma" / "paper" / "table.md").read_text()
+
+
+def test_rows_of_methods_say_what_they_use_of_the_proxy_set() -> None:
+    study = expand("methods", "paper", changes={}, only={}, seeds=[8])
+    frame = shown(study, cells_frame(study, {}), "accuracy", ("", ""), "+")
+    uses = dict(zip(frame["method"], frame["uses proxy"], strict=True))
+    assert uses == {
+        **dict.fromkeys(["FedAvg", "FedProx", "FedDyn"], "no"),
+        **dict.fromkeys(["FedDF", "FedBE", "FedAvg, bn=proxy"], "images"),
+        **dict.fromkeys(["Server-FT", "FedLAW", "FedLAW (SWA)", "FedAvg + proxy as a client"], "labels"),
+    }
+    without = expand("methods", "paper", changes={}, only={"setting": ["C10 100 CNN"]}, seeds=[8])
+    frame = shown(without, cells_frame(without, {}), "accuracy", ("", ""), "+")
+    assert frame.set_index("method").loc["FedAvg, bn=proxy", "uses proxy"] == "no"  # there is no batch norm there
+
+
+def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tmp_path: Path) -> None:
+    study, store = expand("global_lr", "paper", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
+
+    def outcome(labels: Any, seed: int) -> dict[str, Any]:
+        better = labels["method"] == "adaptive GWS"
+        return {**summary(0.7 if better else 0.6), "middle_gamma": 0.97 if better else 1.0}
+
+    fill(store, study, outcome)
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("<", ">"), "+")
+    assert frame["value"].tolist() == ["test_accuracy", "gamma"] * 4
+    frame = frame.set_index(["data.alpha", "method", "value"])
+    assert frame.loc[("100", "adaptive GWS", "test_accuracy"), "1"] == "<70.00+0.00 [71.98]>"
+    assert frame.loc[("1", "adaptive GWS", "test_accuracy"), "0.5"] == "<70.00+0.00 [69.65]>"
+    assert frame.loc[("100", "FedAvg", "test_accuracy"), "1"] == "60.00+0.00 [68.18]"
+    assert frame.loc[("100", "adaptive GWS", "gamma"), "1"] == "0.9700+0.0000 [0.9740]"
+
+
+def test_a_relative_gain_is_paired_by_seed(tmp_path: Path) -> None:
+    study, store = expand("adaptive_gws", "paper", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.05 * seed * (1.1 if labels["method"] == "adaptive GWS" else 1.0))
+    cells = cells_frame(study, stored_trials(study, store))
+    gains = cells[cells["table"] == "gain"]
+    assert gains["mean"].tolist() == pytest.approx([10.0] * 12)
+    assert gains["std"].tolist() == pytest.approx([0.0] * 12, abs=1e-9)
+    assert gains["paper"].notna().all()
+
+
+def test_the_best_loss_is_the_smallest(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: Mine\nshows: x\nbase: {method.name: fixed_gamma}\ngrid: {method.gamma: [1.0, 0.9]}\nseeds: [8]\n"
+        "tables: {loss: {rows: [], columns: [method.gamma], value: [test_loss, gamma], best: row}}\n"
+        "scales: {quick: {}}\n"
+    )
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
+    fill(store, study, lambda labels, seed: {**summary(0.5), "final_loss": labels["method.gamma"], "middle_gamma": 1.0})
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "loss", ("<", ">"), "+").set_index("value")
+    assert frame.loc["test_loss"].tolist() == ["1.0000", "<0.9000>"]
+    assert frame.loc["gamma"].tolist() == ["1.0000", "1.0000"]  # no gamma is better than another
+
+
+def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
+    study, store = expand("gradient_coherence", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
+    assert len(study.cells) == 5
+    fill(store, study, lambda labels, seed: 0.5)
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "coherence", ("", ""), "+").set_index(
+        ["data", "value"]
+    )
+    assert frame.loc[("hybrid", "test_accuracy"), "adaptive GWS"] == "-"
+    assert frame.loc[("alpha 1", "test_accuracy"), "adaptive GWS"] == "50.00"
+
+
+def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None:
+    study, store = expand("weight_correlation", "paper", changes={}, only={}, seeds=[8]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: {**summary(0.5), "pearson_size": 0.1})
+    frame = shown(study, cells_frame(study, stored_trials(study, store)), "pearson", ("", ""), "+").set_index("value")
+    assert list(frame.columns) == ["1", "5", "both"]
+    assert frame.loc["pearson_size", "1"] == "0.100 [-0.098]"
+
+
+def test_what_is_taken_together_of_a_part_is_not_shown() -> None:
+    study = expand("weight_correlation", "paper", changes={}, only={"clients.epochs": ["1"]}, seeds=[8])
+    assert list(shown(study, cells_frame(study, {}), "pearson", ("", ""), "+").columns) == ["value", "1"]
+
+
+def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
+    picked = {"method": ["FedAvg"], "data.alpha": ["100"]}
+    study, store = expand("adaptive_gws", "paper", changes={}, only=picked, seeds=[8]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: {**summary(0.5), "middle_gamma": 1.0})
+    report = make_report(study, store)
+    assert set(report.cells["table"]) == {"accuracy"}
+    assert {path.name for path in report.files} == {"cells.csv", "table-accuracy.csv", "table-accuracy.md"} | {
+        *("table-accuracy.tex", "rounds.csv.gz", "claims.csv")
+    }
+
+
+def test_a_report_leaves_no_file_of_an_earlier_one_behind(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    whole = expand("adaptive_gws", "quick", changes={}, only={}, seeds=[8])
+    fill(store, whole, lambda labels, seed: 0.5)
+    make_report(whole, store)
+    folder = tmp_path / "studies" / "adaptive_gws" / "quick"
+    (folder / "mine.txt").write_text("a user's own")
+    report = make_report(expand("adaptive_gws", "quick", changes={}, only={"method": ["FedAvg"]}, seeds=[8]), store)
+    assert set(folder.iterdir()) == {*report.files, folder / "mine.txt"}
+
+
+def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: Mine\nshows: x\nbase: {method.name: feddyn}\nseeds: [8]\nscales: {quick: {}}\n"
+        "grid:\n  method.clip: [null, 10]\n  part: {25 % & more_of: {}, all: {clients.epochs: 1}}\n"
+        "tables: {accuracy: {rows: [method.clip], columns: [part], best: row}}\n"
+    )
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
+    fill(store, study, lambda labels, seed: 0.5)
+    cells = make_report(study, store).cells
+    frame = shown(study, cells, "accuracy", ("<", ">"), "+")
+    assert frame["method.clip"].tolist() == ["null", "10"]
+    assert frame["all"].tolist() == frame["25 % & more_of"].tolist() == ["<50.00>", "<50.00>"]  # both are the best
+    folder = tmp_path / "out" / "studies" / "mine" / "quick"
+    assert r"method.clip & 25 \% \& more\_of & all" in (folder / "table.tex").read_text()
+    assert "Mine (scale quick, 50 rounds): test accuracy (%), mean ± standard" in (folder / "table.md").read_text()

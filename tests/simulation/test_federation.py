@@ -1,0 +1,151 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbench import TrialConfig, UserError
+from fedbench.data.base import DATASETS, register_dataset
+from fedbench.simulation.federation import Split, build_federation, split_samples
+
+Make = Callable[..., TrialConfig]
+TRAIN = np.repeat(np.arange(10), 400)
+TEST = np.repeat(np.arange(10), 100)
+
+
+def split_of(**settings: Any) -> Split:
+    return split_samples(TrialConfig(**{key.replace("__", "."): v for key, v in settings.items()}), TRAIN, TEST)
+
+
+@given(
+    alpha=st.floats(0.5, 1000),
+    count=st.integers(1, 30),
+    holdout=st.floats(0, 0.9),
+    validation=st.floats(0, 0.5),
+    train_size=st.integers(500, 4000),
+    seed=st.integers(0, 10_000),
+)
+def test_shards_holdout_and_validation_use_exactly_the_training_samples(
+    alpha: float, count: int, holdout: float, validation: float, train_size: int, seed: int
+) -> None:
+    split = split_of(
+        data__alpha=alpha,
+        clients__count=count,
+        clients__holdout=holdout,
+        data__validation=validation,
+        data__train_size=train_size,
+        seed=seed,
+    )
+    used = np.concatenate([*split.shards, *split.holdout, split.validation])
+    assert len(used) == len(set(used)) == train_size
+    assert len(split.validation) == round(validation * train_size)
+    assert all(len(shard) for shard in split.shards)
+    for size, shard, aside in zip(split.sizes, split.shards, split.holdout, strict=True):
+        assert size == len(shard) + len(aside)
+        assert len(aside) == min(int(holdout * size + 1e-9), size - 1)
+
+
+def test_data_size_weights_come_from_before_the_holdout() -> None:
+    assert (split_of(clients__holdout=0.3).sizes == split_of().sizes).all()
+
+
+def test_class_counts_are_those_of_the_partition() -> None:
+    split = split_of(data__alpha=0.3, clients__holdout=0.2, clients__corrupted=0.5)
+    for client, counts in enumerate(split.class_counts):
+        own = np.concatenate([split.shards[client], split.holdout[client]])
+        assert (np.bincount(TRAIN[own], minlength=10) == counts).all()
+
+
+def test_a_long_tailed_training_set_keeps_exactly_its_counts() -> None:
+    split = split_of(data__longtail=5.0)
+    assert split.class_counts.sum(0).tolist() == [400, 334, 279, 233, 195, 163, 136, 114, 95, 80]
+
+
+def test_the_proxy_is_balanced_nested_and_never_in_the_test_set() -> None:
+    user = {"model": "resnet8", "bn": "proxy", "proxy__pool": 500}
+    small, large = split_of(**user, proxy__size=100), split_of(**user, proxy__size=300)
+    assert np.bincount(TEST[small.proxy]).tolist() == [10] * 10
+    odd = np.repeat(np.arange(10), [10, 190, *[100] * 8])
+    config = TrialConfig(**{key.replace("__", "."): value for key, value in user.items()}, **{"proxy.size": 50})
+    assert np.bincount(odd[split_samples(config, TRAIN, odd).proxy]).tolist() == [5] * 10
+    assert set(small.proxy) < set(large.proxy)
+    assert not set(large.proxy) & set(large.test)
+    assert (small.test == large.test).all()
+    assert len(small.test) == 500
+
+
+def test_methods_without_a_proxy_are_scored_on_the_same_images() -> None:
+    user = split_of(model="resnet8", bn="proxy", proxy__size=200)
+    other = split_of(proxy__size=200)
+    assert (user.test == other.test).all()
+    assert len(other.proxy) == 0
+
+
+def test_a_long_tailed_proxy_keeps_its_head_or_its_total() -> None:
+    user = {"model": "resnet8", "bn": "proxy", "proxy__longtail": 10.0, "proxy__size": 100}
+    head, keep = split_of(**user), split_of(**user, proxy__longtail_total="keep", proxy__pool=300)
+    assert np.bincount(TEST[head.proxy]).tolist() == [10, 7, 5, 4, 3, 2, 2, 1, 1, 1]
+    assert len(keep.proxy) == 100
+    assert (np.diff(np.bincount(TEST[keep.proxy])) <= 0).all()
+
+
+def test_corrupted_clients_have_one_pair_swapped_on_a_copy() -> None:
+    before = TRAIN.copy()
+    split = split_of(clients__corrupted=0.25)
+    assert (before == TRAIN).all()
+    assert len(split.swapped) == 5
+    for client in range(20):
+        own = np.concatenate([split.shards[client], split.holdout[client]])
+        changed = split.labels[own] != TRAIN[own]
+        if client not in split.swapped:
+            assert not changed.any()
+            continue
+        a, b = split.swapped[client]
+        assert a != b
+        assert changed.any()
+        assert (changed == np.isin(TRAIN[own], [a, b])).all()
+        assert (split.labels[own][TRAIN[own] == a] == b).all()
+        assert (split.labels[own][TRAIN[own] == b] == a).all()
+
+
+def test_more_corruption_corrupts_the_same_clients_and_more() -> None:
+    quarter, half = split_of(clients__corrupted=0.25).swapped, split_of(clients__corrupted=0.5).swapped
+    assert quarter.items() < half.items()
+
+
+def test_a_partition_that_cannot_be_had_is_a_clear_error() -> None:
+    with pytest.raises(UserError, match="use fewer clients"):
+        split_of(clients__count=400, data__alpha=0.01)
+
+
+def test_the_cached_arrays_are_untouched_by_a_run_that_swaps_labels(tiny: Make) -> None:
+    load = DATASETS.get("mnist5k").load
+    before = [array.tobytes() for array in load(None)]
+    federation = build_federation(tiny(clients__corrupted=1.0), None, torch.device("cpu"))
+    federation.train.images[0] = 7
+    federation.train.labels[:] = 3
+    assert [array.tobytes() for array in load(None)] == before
+
+
+def test_inputs_are_normalised_and_channels_last(tiny: Make) -> None:
+    federation = build_federation(tiny(precision="float64"), None, torch.device("cpu"))
+    index = torch.tensor([3, 1, 2])
+    x, y = federation.train.batch(index)
+    pixels = federation.train.images[index].permute(0, 3, 1, 2).to(torch.float64) / 255
+    assert x.shape == (3, 1, 28, 28)
+    assert torch.allclose(x, pixels, atol=1e-15)
+    assert (y == federation.train.labels[index]).all()
+    assert x.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_pixels_are_centred_where_the_data_set_says_so(tiny: Make) -> None:
+    base = DATASETS.get("mnist5k")
+    register_dataset(replace(base, name="centred", mean=0.5, std=0.25), "1")
+    train = build_federation(tiny(data__name="centred", precision="float64"), None, torch.device("cpu")).train
+    pixels = train.images[:5].permute(0, 3, 1, 2).to(torch.float64) / 255
+    assert torch.allclose(train.inputs(slice(0, 5)), (pixels - 0.5) / 0.25, atol=1e-14)
+    assert (DATASETS.get("cifar10").mean, DATASETS.get("cifar100").std) == (0.5, 0.5)

@@ -1,0 +1,120 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedbench import TrialConfig, UserError
+from fedbench.simulation import Record, Simulation
+from fedbench.specs.expand import expand
+from fedbench.store import execute as module
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.terminal.estimate import estimate
+from tests.reports.helpers import fill
+
+Make = Callable[..., TrialConfig]
+
+
+def ignore(simulation: Simulation, record: Record) -> None: ...
+
+
+def test_a_finished_trial_is_stored_and_never_run_again(tiny: Make, tmp_path: Path) -> None:
+    store, rounds = Store(tmp_path), []
+    first = execute(tiny(), store, None, lambda _, record: rounds.append(record.round))
+    assert (first.status, rounds) == ("done", [1, 2, 3])
+    again = execute(tiny(), store, None, lambda _, record: rounds.append(record.round))
+    assert again == first
+    assert rounds == [1, 2, 3]
+    assert len(first.table("rounds")) == 3
+    assert [path.name for path in store.trials.iterdir()] == [tiny().hash]
+
+
+@pytest.mark.parametrize("damage", ["summary.json", "rounds.csv", "trial.json"])
+def test_a_damaged_entry_is_moved_aside_reported_and_run_again(tiny: Make, tmp_path: Path, damage: str) -> None:
+    store = Store(tmp_path)
+    before = execute(tiny(), store, None, ignore)
+    (before.path / damage).write_text("{")
+    fresh = Store(tmp_path)
+    assert fresh.get(tiny().hash) is None
+    (complaint,) = fresh.complaints
+    assert tiny().hash[:12] in complaint
+    assert len(list((tmp_path / "damaged").iterdir())) == 1
+    after = execute(tiny(), fresh, None, ignore)
+    assert after.summary["final_accuracy"] == before.summary["final_accuracy"]
+
+
+def test_a_missing_file_is_damage_too(tiny: Make, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (execute(tiny(), store, None, ignore).path / "clients.csv").unlink()
+    assert store.get(tiny().hash) is None
+
+
+def test_a_crash_is_an_entry_with_its_reason_and_is_tried_again(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+
+    def fail(self: Simulation) -> Record:
+        raise ZeroDivisionError("out of luck")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Simulation, "step", fail)
+        failed = execute(tiny(), store, None, ignore)
+    assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: out of luck")
+    assert "out of luck" in (failed.path / "traceback.txt").read_text()
+    assert execute(tiny(), store, None, ignore).status == "done"
+
+
+def test_a_diverged_trial_is_a_result(tiny: Make, tmp_path: Path) -> None:
+    stored = execute(tiny(clients__lr=1e30), Store(tmp_path), None, ignore)
+    assert stored.status == "diverged"
+    assert stored.reason is not None
+    assert "non-finite" in stored.reason
+
+
+def test_a_stopped_trial_goes_on_from_its_checkpoint(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", 0.0)
+    store, config, seen = Store(tmp_path), tiny(rounds=5), []
+
+    def stop(simulation: Simulation, record: Record) -> None:
+        if record.round == 4:
+            raise OSError("the machine went away")
+
+    with pytest.raises(OSError, match="went away"):
+        execute(config, store, None, stop)
+    assert store.checkpoints(config.hash).is_dir()
+    resumed = execute(config, store, None, lambda _, record: seen.append(record.round))
+    assert seen == [4, 5]
+    whole = execute(config, Store(tmp_path / "other"), None, ignore)
+    columns = [c for c in whole.table("rounds").columns if not c.startswith("seconds")]
+    assert resumed.table("rounds")[columns].equals(whole.table("rounds")[columns])
+    assert not store.checkpoints(config.hash).exists()
+
+
+def test_two_drivers_may_store_the_same_trial(tiny: Make, tmp_path: Path) -> None:
+    one, other = Store(tmp_path), Store(tmp_path)
+    execute(tiny(), one, None, ignore)
+    with other.entry(tiny().hash) as folder:
+        (folder / "x").write_text("")
+        other.commit(folder, tiny().hash, "done", None, {})
+    stored = one.get(tiny().hash)
+    assert stored is not None
+    assert "final_accuracy" in stored.summary
+
+
+def test_an_out_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        Store(tmp_path / "file" / "below").prepare()
+
+
+def test_a_cost_is_estimated_beside_trials_of_methods_that_are_not_here(tiny: Make, tmp_path: Path) -> None:
+    store, study = Store(tmp_path), expand("smoke", "quick", changes={}, only={}, seeds=[8])
+    fill(store, study, lambda labels, seed: 0.5)
+    for trial in store.all():
+        (trial.path / "config.yaml").write_text("method: {name: somebodys_own}\n")
+    cost = estimate([tiny(rounds=2)], store)
+    assert cost.seconds > 0
+    assert "1 probed" in cost.source

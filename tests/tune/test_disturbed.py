@@ -1,0 +1,131 @@
+"""Studies on a real Ray that are killed, stopped, lose a machine or run out of disk: the tables stay the same."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from fedbench.reports.report import make_report
+from fedbench.specs.expand import expand
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.study import main
+from tests.conftest import heed_interrupts
+from tests.helpers import results, study_file
+
+Command = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.slow
+SIZE = 25, (8,)  # rounds and seeds: four trials, long enough to be met in the middle
+TRIALS = 4
+
+
+def start(file: str, out: Path, *more: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "fedbench.study", file, "--out", str(out), *more]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come to that")
+
+
+def stored(out: Path) -> int:
+    return len(list((out / "trials").glob("[0-9a-f]*"))) if (out / "trials").is_dir() else 0
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The results of a study that nobody disturbed: one trial after the other, in this process, without Ray."""
+    folder = tmp_path_factory.mktemp("whole")
+    study = expand(study_file(folder, *SIZE), "quick", changes={}, only={}, seeds=None)
+    store = Store(folder / "out")
+    store.prepare()
+    for config in study.trials.values():
+        assert execute(config, store, None, lambda simulation, record: None).status == "done"
+    make_report(study, store)
+    return results(folder / "out")
+
+
+@pytest.mark.usefixtures("two_cpus")
+@pytest.mark.parametrize("victim", ["worker", "driver", "ctrl-c"])
+def test_a_disturbed_study_ends_with_the_same_tables(
+    victim: str, tmp_path: Path, undisturbed: tuple[str, str], command: Command
+) -> None:
+    file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
+    process = start(file, out)
+    wait_until(lambda: stored(out) >= 1)
+    if victim == "worker":
+        children = psutil.Process(process.pid).children(recursive=True)
+        (worker, *_) = (
+            child for child in children if "run_trial" in " ".join(child.cmdline()) or "ImplicitFunc" in child.name()
+        )
+        worker.kill()
+        process.communicate(timeout=200)
+        assert process.returncode == 0
+    else:
+        process.send_signal(signal.SIGKILL if victim == "driver" else signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        if victim == "ctrl-c":
+            assert process.returncode == 130
+            assert "go on with: python -m fedbench.study" in error
+        kept = {path: path.stat().st_mtime_ns for path in (out / "trials").glob("[0-9a-f]*")}
+        assert 1 <= len(kept) < TRIALS
+        code, text, _ = command(main, file, "--out", str(out))
+        assert code == 0
+        assert f"{TRIALS} trials, {len(kept)} of them done" in text
+        assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
+    assert results(out) == undisturbed
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path, command: Command) -> None:
+    file, out = study_file(tmp_path, 2, (8,)), tmp_path / "out"
+    (out / "trials").mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out / "trials")]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        process = start(file, out, "--max-concurrent", "1")
+        text, error = process.communicate(timeout=250)
+        kept = stored(out)
+        assert process.returncode == 1
+        assert "No space left on device" in text
+        assert 1 <= kept < TRIALS
+        assert "Traceback" not in text + error
+        assert "go on with: python -m fedbench.study" in error
+        subprocess.run(["mount", "-o", "remount,size=64m", str(out / "trials")], check=True)
+        code, text, _ = command(main, file, "--out", str(out))
+        assert code == 0
+        assert f"{TRIALS} trials, {kept} of them done" in text
+    finally:
+        subprocess.run(["umount", str(out / "trials")], check=True)
+
+
+def test_a_lost_node_does_not_change_the_tables(tmp_path: Path, undisturbed: tuple[str, str]) -> None:
+    ray.shutdown()  # the last test here: it has a cluster of its own
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = cluster.add_node(num_cpus=1)
+    out = tmp_path / "out"
+    try:
+        process = start(study_file(tmp_path, *SIZE), out, "--address", cluster.address)
+        wait_until(lambda: stored(out) >= 1)
+        cluster.remove_node(second, allow_graceful=False)
+        _, error = process.communicate(timeout=250)
+        assert process.returncode == 0, error
+    finally:
+        cluster.shutdown()
+    assert results(out) == undisturbed

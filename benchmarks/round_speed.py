@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 
 from fedbench import Simulation, TrialConfig
+from fedbench.data.samples import Samples
 from fedbench.models import build, initial
-from fedbench.simulation.federation import Samples
 from fedbench.simulation.local import Plan, Sgd, draw_plan, local_train
 from fedbench.store.environment import peak_memory, reset_peak_memory
 

@@ -1,10 +1,12 @@
-"""A small study of one's own, and its results."""
+"""A small study of one's own, and its results; and a listener."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
 from fedbench.reports.tables import TIME_COLUMNS
+from fedbench.simulation import Callback, Record, Simulation
 
 STUDY = """
 title: Mine
@@ -36,3 +38,13 @@ def results(out: Path) -> tuple[str, str]:
     folder = out / "studies" / "mine" / "quick"
     cells = pd.read_csv(folder / "cells.csv").drop(columns=list(TIME_COLUMNS))
     return (folder / "table.csv").read_text(), cells.to_csv()
+
+
+class Hear(Callback[Simulation, Record]):
+    """Passes every round on."""
+
+    def __init__(self, hear: Callable[[Simulation, Record], object]) -> None:
+        self.hear = hear
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        self.hear(run, seen)

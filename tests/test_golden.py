@@ -1,11 +1,14 @@
-"""Fails when the same config gives other results than before: then raise config.SIMULATION_VERSION and renew GOLDEN."""
+"""Fails when the same config gives other results than before.
+
+If that was meant, raise SIMULATION_VERSION in config/identity.py and renew GOLDEN.
+"""
 
 from typing import Any
 
 import pytest
 
 from fedbench import TrialConfig, simulate
-from fedbench.config.trial import SIMULATION_VERSION
+from fedbench.config.identity import SIMULATION_VERSION
 from tests.conftest import TINY
 
 GOLDEN_VERSION = 1

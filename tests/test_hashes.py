@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedbench.specs.expand import expand, study_files
-from fedbench.specs.parts import SCALES, text_label
+from fedbench.specs.names import SCALES, text_label
 from fedbench.specs.space import expand_space, space_files
 
 FILE = Path(__file__).parent / "golden" / "hashes.json"

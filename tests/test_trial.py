@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fedbench.models import build
-from fedbench.store.folder import ROUND_COLUMNS
+from fedbench.simulation.record import round_columns
 from fedbench.trial import main
 from tests.conftest import TINY
 
@@ -37,7 +37,7 @@ def test_a_run_leaves_its_config_environment_rounds_clients_and_summary(command:
         *("indicators.csv", "classes.csv", "histogram.csv"),
     }
     header = (out / "rounds.csv").read_text().splitlines()[0]
-    assert header == ",".join(ROUND_COLUMNS)
+    assert header == ",".join(round_columns(validation=False))
     assert [row["round"] for row in rows(out / "rounds.csv")] == ["1", "2", "3"]
     clients = rows(out / "clients.csv")
     assert list(clients[0]) == ["round", "client", "lambda", "samples"]
@@ -228,7 +228,7 @@ def test_a_finished_run_of_another_version_is_not_passed_off_as_this_one(
 ) -> None:
     out = str(tmp_path / "run")
     command(main, *SETTINGS, "--out", out)
-    monkeypatch.setattr("fedbench.config.trial.SIMULATION_VERSION", -1)
+    monkeypatch.setattr("fedbench.config.identity.SIMULATION_VERSION", -1)
     code, _, error = command(main, "--out", out, "--resume")
     assert code == 2
     assert "another config or version" in error

@@ -1,13 +1,16 @@
 """Turning pydantic's validation errors into one line that a user can act on."""
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+
+from fedbench.base.errors import ConfigError
+from fedbench.base.fields import UNKNOWN, WRONG, Chosen, Says
 
 _BOUNDS = (
     (annotated_types.Gt, "gt", "above"),
@@ -15,93 +18,212 @@ _BOUNDS = (
     (annotated_types.Lt, "lt", "below"),
     (annotated_types.Le, "le", "at most"),
 )
-_TYPES = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
+_TYPES = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "a word",
+    Any: "anything",
+    type(None): "null",
+}
+# The errors that say most, first: a typo explains a missing key, a word of ours what no member of a union took.
+_FIRST = {"extra_forbidden": 0, "invalid_key": 0, UNKNOWN: 1, WRONG: 1}
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
-def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", of: str = "") -> str:
-    """The first error as `key = value: must be ...`, with the nearest spelling where a name is unknown.
+def validated(model: type[Model], raw: Any, where: str = "") -> Model:
+    """What `raw` says, as a model; or one line that says what is wrong, where, and what would be right."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(f"{where}{explain(error, model, raw)}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}") from None
 
-    `prefix` is where the model hangs in a larger config; `of` says in words whose keys they are.
+
+def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
+    """The first error as `key = value: must be ...`, with the nearest spelling where a name is unknown."""
+    first = min(error.errors(), key=lambda item: _FIRST.get(item["type"], 2))
+    spot = _follow(model, raw, first["loc"])
+    kind, context = first["type"], first.get("ctx", {})
+    if kind == UNKNOWN:
+        return f"{spot.inside(context['key'])}: {context['message']}"
+    if kind == WRONG:
+        return f"{spot.key}: {context['message']}" if spot.key else str(context["message"])
+    if kind == "extra_forbidden" and spot.owner:
+        return _unknown_key(spot, model)
+    if kind == "missing":
+        return f"{spot.key} is missing"
+    if kind == "invalid_key":
+        return f"{spot.key} is not a key; must be a word"
+    value = spot.value if spot.told else first["input"]
+    return f"{spot.key} = {value!r}: must be {describe(spot.annotation, value)}"
+
+
+class _Spot:
+    """Where an error is: its dotted key, the type that is wanted there and what was written.
+
+    owner: the model whose field it is; of: its name, where it was chosen by one; told: whether the type says in words
+    what it wants, so that nothing inside it needs to be looked at.
     """
-    typos = ("extra_forbidden", "invalid_key")  # they explain a missing key
-    first = min(error.errors(), key=lambda item: item["type"] not in typos)
-    path = [str(part) for part in first["loc"]]
-    key = prefix + ".".join(path)
-    owner = _descend(model, path[:-1])
-    if first["type"] == "extra_forbidden" and owner:
-        return _unknown_key(key, of, [prefix + known for known in keys(model)], owner)
-    if first["type"] == "missing":
-        return f"{key} is missing"
-    if first["type"] == "invalid_key":
-        return f"{key} is not a key; must be a word"
-    field = owner.model_fields.get(path[-1]) if owner else None
-    allowed = _allowed(field, first["input"]) if field else first["msg"].removeprefix("Input should be ")
-    return f"{key} = {first['input']!r}: must be {allowed}"
+
+    def __init__(self, model: type[BaseModel], raw: Any) -> None:
+        self.key = ""
+        self.annotation: Any = model
+        self.value = raw
+        self.owner: type[BaseModel] | None = None
+        self.of = ""
+
+    @property
+    def told(self) -> bool:
+        """Whether its type has words of its own."""
+        return any(isinstance(extra, Says) for extra in _extras(self.annotation))
+
+    def inside(self, name: object) -> str:
+        """The key of something in here."""
+        return f"{self.key}.{name}".lstrip(".")
 
 
-def _unknown_key(key: str, of: str, known: list[str], owner: type[BaseModel]) -> str:
-    stem, _, leaf = key.rpartition(".")
-    same_leaf = [name for name in known if name.rpartition(".")[2] == leaf]
-    near = same_leaf or [f"{stem}.{name}".lstrip(".") for name in get_close_matches(leaf, owner.model_fields, n=1)]
+def _follow(model: type[BaseModel], raw: Any, path: tuple[int | str, ...]) -> _Spot:
+    """Walk down both the types and what was written; parts that name members of a union are passed over."""
+    spot = _Spot(model, raw)
+    for part in path:
+        if spot.told:
+            break
+        annotation, chosen = _settled(spot.annotation, spot.value)
+        if _is_model(annotation):
+            spot.of = f" of {chosen}" if chosen else ""
+            spot.key, spot.owner = spot.inside(part), annotation
+            field = annotation.model_fields.get(part)
+            spot.annotation = _whole(field) if field else None
+            spot.value = spot.value.get(part) if isinstance(spot.value, Mapping) else None
+        elif isinstance(part, int) and isinstance(spot.value, list):
+            spot.key, spot.owner = spot.inside(part + 1), None
+            spot.annotation, spot.value = _item(annotation), spot.value[part]
+        elif isinstance(part, int):  # what was written alone, and stands for a list of one
+            spot.annotation = _item(annotation)
+        elif isinstance(spot.value, Mapping) and part in spot.value:
+            spot.key, spot.owner = spot.inside(part), None
+            spot.annotation, spot.value = _item(annotation), spot.value[part]
+    return spot
+
+
+def _whole(field: FieldInfo) -> Any:
+    """A field's type with its constraints."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def _settled(annotation: Any, raw: Any) -> tuple[Any, str]:
+    """A type without its wrapping: the member of a union that `raw` looks like; the name of a class that was chosen."""
+    while get_origin(annotation) is Annotated:
+        for extra in get_args(annotation)[1:]:
+            if isinstance(extra, Chosen) and (model := extra.of(raw)):
+                return model, _name(model)
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = [_settled(member, raw)[0] for member in get_args(annotation)]
+        wanted = (dict, Mapping) if isinstance(raw, Mapping) else (list,)
+        fitting = [member for member in members if get_origin(member) in wanted or _is_model(member)]
+        return (fitting or members)[0], ""
+    return annotation, ""
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _name(model: type[BaseModel]) -> str:
+    """The name of a class that was chosen by one: that of its field with one possible value."""
+    for field in model.model_fields.values():
+        if get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1:
+            return str(get_args(field.annotation)[0])
+    return ""
+
+
+def _item(annotation: Any) -> Any:
+    """The type of what a list or a mapping holds."""
+    return (get_args(annotation) or (Any,))[-1]
+
+
+def _unknown_key(spot: _Spot, model: type[BaseModel]) -> str:
+    assert spot.owner is not None
+    stem, _, leaf = spot.key.rpartition(".")
+    same_leaf = [name for name in keys(model) if name.rpartition(".")[2] == leaf and name != spot.key]
+    near = same_leaf or [f"{stem}.{name}".lstrip(".") for name in get_close_matches(leaf, spot.owner.model_fields, n=1)]
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"unknown key '{key}'{of}; {hint}Known: {', '.join(owner.model_fields)}"
+    return f"unknown key '{spot.key}'{spot.of}; {hint}Known: {', '.join(spot.owner.model_fields)}"
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """All dotted keys of a config type."""
+    """All dotted keys of a settings type, each once."""
+    yield from dict.fromkeys(f"{prefix}{name}" for name, _ in fields(model))
+
+
+def fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """All dotted keys of a settings type, with their fields; of those that depend on a choice, all."""
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from keys(field.annotation, f"{prefix}{name}.")
-        else:
-            yield prefix + name
+        for inner in _inner(field):
+            yield from ((f"{name}.{key}", found) for key, found in fields(inner))
+        if not list(_inner(field)):
+            yield name, field
 
 
-def _descend(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
-    for part in path:
-        inner = model.model_fields[part].annotation if part in model.model_fields else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return None
-        model = inner
-    return model
+def _inner(field: FieldInfo) -> Iterator[type[BaseModel]]:
+    chosen = [extra for extra in field.metadata if isinstance(extra, Chosen)]
+    for extra in chosen:
+        yield from extra.known()
+    if not chosen and _is_model(field.annotation):
+        yield field.annotation  # type: ignore[misc]
 
 
-def _allowed(field: FieldInfo, value: object) -> str:
-    """What a field takes: its type, range or names."""
-    if field.description:
-        return field.description
-    texts = []
-    for option in _options(field.annotation):
-        if get_origin(option) is Literal:
-            names = [str(name) for name in get_args(option)]
-            near = get_close_matches(str(value), names, n=1)
-            texts.append(f"one of {', '.join(names)}" + (f" (did you mean '{near[0]}'?)" if near else ""))
-        elif option is type(None):
-            texts.append("null")
-        elif isinstance(option, type) and issubclass(option, BaseModel):
-            texts.append(f"settings ({', '.join(option.model_fields)})")
-        else:
-            texts.append(_TYPES.get(option, str(option)))
+def describe(annotation: Any, value: object = None) -> str:
+    """What a type takes, in words: its type, range or names."""
+    extras = _extras(annotation)
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    for extra in extras:
+        if isinstance(extra, Says):
+            return extra.text
+        if isinstance(extra, Chosen):
+            return "settings"
     bounds = [
-        f"{word} {getattr(item, attribute)}"
-        for item in _metadata(field)
+        f"{word} {getattr(extra, attribute)}"
+        for extra in extras
         for kind, attribute, word in _BOUNDS
-        if isinstance(item, kind)
+        if isinstance(extra, kind)
     ]
+    text = _words(annotation, value)
+    if any(isinstance(extra, annotated_types.MinLen) for extra in extras):
+        text = text.replace("a list", "a list that is not empty", 1)
     if bounds:
-        texts[0] += " " + " and ".join(bounds)
-    return " or ".join(texts)
+        first, *rest = text.split(" or ", 1)
+        text = " or ".join([f"{first} {' and '.join(bounds)}", *rest])
+    return text
 
 
-def _options(annotation: Any) -> list[Any]:
-    """The members of a union, without their Annotated wrapping."""
-    members = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-    return [get_args(member)[0] if hasattr(member, "__metadata__") else member for member in members]
+def _extras(annotation: Any) -> list[Any]:
+    """Everything that a type is annotated with."""
+    extras: list[Any] = []
+    while get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        for extra in more:
+            extras += extra.metadata if isinstance(extra, FieldInfo) else [extra]
+    return extras
 
 
-def _metadata(field: FieldInfo) -> Iterator[Any]:
-    """Constraints on the field or on a member of its union."""
-    yield from field.metadata
-    members = get_args(field.annotation)
-    for member in members:
-        for item in getattr(member, "__metadata__", ()):
-            yield from item.metadata if isinstance(item, FieldInfo) else (item,)
+def _words(annotation: Any, value: object) -> str:
+    origin = get_origin(annotation)
+    if origin is Literal:
+        names = [str(name) for name in get_args(annotation)]
+        near = get_close_matches(str(value), names, n=1)
+        return f"one of {', '.join(names)}" + (f" (did you mean '{near[0]}'?)" if near else "")
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(describe(member, value) for member in get_args(annotation)))
+    if origin is list:
+        return f"a list, each of it {describe(_item(annotation))}"
+    if origin in (dict, Mapping):
+        return "keys and values"
+    if _is_model(annotation):
+        return f"settings ({', '.join(annotation.model_fields)})"
+    return _TYPES.get(annotation, str(annotation))

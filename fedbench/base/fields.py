@@ -1,14 +1,84 @@
-"""Types of settings, with the ranges that error messages show.
+"""The base of all settings and specs, and types of settings with the ranges that error messages show.
 
 The upper ends only keep numbers within what float32 and the system can hold.
 """
 
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from fedbench.base.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0, le=1e30)]
 NonNegative = Annotated[float, Field(ge=0, le=1e30)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Whole = Annotated[int, Field(ge=0, le=10**9)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+WRONG, UNKNOWN = "wrong", "unknown_name"  # types of errors whose message needs no more explaining
+
+
+class Strict(BaseModel):
+    """What users write: frozen, strictly typed, unknown keys forbidden. A field's docstring is its description."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+@dataclass(frozen=True)
+class Says:
+    """What a field takes, in words, where its type and range do not say it: Annotated[str, Says("auto or cpu")]."""
+
+    text: str
+
+
+def wrong(message: str) -> PydanticCustomError:
+    """An error for a validator to raise; where it stands is added to it."""
+    return PydanticCustomError(WRONG, "{message}", {"message": message})
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A field whose class depends on what is written there: Annotated[Base, Chosen(choose, known)].
+
+    choose: from the settings as written to their class; known: all classes that there are.
+    """
+
+    choose: Callable[[Mapping[str, Any]], type[BaseModel]]
+    known: Callable[[], Iterable[type[BaseModel]]]
+
+    def of(self, given: Any) -> type[BaseModel] | None:
+        """The class of some settings, None where they are of none."""
+        try:
+            return self.choose(given) if isinstance(given, Mapping) else None
+        except PydanticCustomError:
+            return None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate with the class that is chosen; errors inside keep their place."""
+        serialise = core_schema.plain_serializer_function_ser_schema(lambda value: value.model_dump(mode="json"))
+        return core_schema.no_info_plain_validator_function(self._validate, serialization=serialise)
+
+    def _validate(self, given: Any) -> BaseModel:
+        if isinstance(given, BaseModel):
+            return given
+        if not isinstance(given, Mapping):
+            raise PydanticCustomError("settings", "must be settings")
+        return self.choose(given).model_validate(given)
+
+
+def one_of(key: str, get: Callable[[Any], type[BaseModel]], known: Iterable[str], default: str | None = None) -> Chosen:
+    """A union told apart by the name under `key`; `get` finds the class of a name, or raises ConfigError."""
+
+    def choose(given: Mapping[str, Any]) -> type[BaseModel]:
+        try:
+            return get(given.get(key, default))
+        except ConfigError as error:
+            raise PydanticCustomError(UNKNOWN, "{message}", {"message": str(error), "key": key}) from None
+
+    return Chosen(choose, lambda: [get(name) for name in known])

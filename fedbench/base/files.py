@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write under a temporary name, sync, rename."""
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write under a temporary name, sync, rename; returns the path."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with scratch.open("wb") as stream:
@@ -17,8 +17,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
+    return path
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_text(path: Path, content: str) -> Path:
+    """Write a text, all of it or nothing; returns the path."""
+    return write_bytes(path, content.encode())
+
+
+def write_json(path: Path, content: Any) -> Path:
     """Write plain data as readable JSON; NaN and infinity are refused."""
-    write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    return write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")

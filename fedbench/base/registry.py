@@ -1,6 +1,6 @@
-"""One registry for methods, models and data sets, for built-in and outside ones alike."""
+"""One registry for each kind of thing that has a name: what comes with fedbench, and what plugins add."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Generic, TypeVar
@@ -13,14 +13,19 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Named things of one kind.
 
+    `home` is the package whose modules register what comes with fedbench: a thing is found by lying there. They are
+    imported at the first look, so that naming a registry costs nothing.
+
     A thing from outside the package gives a `version`, which becomes part of every trial's hash that
     uses it; built-in things are covered by the simulation version.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, home: str) -> None:
         self.kind = kind
+        self.home = home
         self._items: dict[str, T] = {}
         self._versions: dict[str, str] = {}
+        self._at_home = False
 
     def add(self, name: str, item: T, version: str | None = None) -> None:
         """Register `item`; a name can be taken once."""
@@ -30,8 +35,9 @@ class Registry(Generic[T]):
         if version is not None:
             self._versions[name] = version
 
-    def get(self, name: str) -> T:
+    def get(self, name: object) -> T:
         """The thing of that name, or an error with the nearest spelling."""
+        self._import_home()
         if not isinstance(name, str) or name not in self._items:
             raise ConfigError(unknown(self.kind, name, self._items))
         return self._items[name]
@@ -40,11 +46,24 @@ class Registry(Generic[T]):
         """The version of a thing from outside the package, None for a built-in one."""
         return self._versions.get(name)
 
+    def items(self) -> list[tuple[str, T]]:
+        """All names and things, in the order of the names."""
+        self._import_home()
+        return sorted(self._items.items(), key=lambda item: item[0])
+
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._items))
+        return iter([name for name, _ in self.items()])
 
+    def __contains__(self, name: object) -> bool:
+        self._import_home()
+        return name in self._items
 
-def import_all(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, so that adding a method, model or data set touches one file."""
-    for module in iter_modules(path):
-        import_module(f"{package}.{module.name}")
+    def _import_home(self) -> None:
+        if not self._at_home:
+            self._at_home = True  # first, since a module that is being imported may look something up
+            try:
+                for module in iter_modules(import_module(self.home).__path__):
+                    import_module(f"{self.home}.{module.name}")
+            except BaseException:
+                self._at_home = False
+                raise

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import fedbench.data.sets  # noqa: F401  (registers the data sets)
 from fedbench.data.base import DATASETS, Verifiable
 from fedbench.simulation.federation import load_arrays
 from fedbench.terminal.command import DONE, Parser, run

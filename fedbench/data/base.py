@@ -32,9 +32,10 @@ class Verifiable(Protocol):
 class Dataset:
     """One data set, described before a byte of it is read, so that configs can be checked early.
 
-    `shape` is (C, H, W). Pixels are scaled to [0, 1], then (x - mean) / std. `defaults` maps config keys to
-    the values that a config takes when it leaves them out. `load` reads the arrays; its argument is
-    the folder that the user named, or None.
+    `shape` is (C, H, W). Pixels are scaled to [0, 1], then (x - mean) / std. `load` reads the arrays; its argument is
+    the folder that the user named, or None. `defaults` maps config keys to the values that a config takes when it
+    leaves them out; the paper's (`PAPER_DEFAULTS`) fill in for the rest. A `method.` default goes to methods that have
+    such a setting and no default of their own for it.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Dataset:
     defaults: Mapping[str, object] = field(default_factory=dict)
 
 
-DATASETS: Registry[Dataset] = Registry("data set")
+DATASETS: Registry[Dataset] = Registry("data set", home="fedbench.data.sets")
 
 PAPER_DEFAULTS: Mapping[str, object] = {
     "clients.epochs": 3,
@@ -56,6 +57,7 @@ PAPER_DEFAULTS: Mapping[str, object] = {
     "clients.lr": 0.08,
     "clients.weight_decay": 5e-4,
     "rounds": 200,
+    "method.lr": 0.005,
 }
 
 

@@ -1,1 +1,23 @@
-"""Indicators of section 5 of the paper: pure functions of tensors."""
+"""What a run can record beside its scores, one file each: settings, schedule, formula, columns, labels."""
+
+from fedbench.indicators.base import (
+    INDICATORS,
+    Column,
+    Indicator,
+    Moment,
+    Observation,
+    RoundMoment,
+    indicator_settings,
+    register_indicator,
+)
+
+__all__ = [
+    "INDICATORS",
+    "Column",
+    "Indicator",
+    "Moment",
+    "Observation",
+    "RoundMoment",
+    "indicator_settings",
+    "register_indicator",
+]

@@ -1,9 +1,15 @@
 """Local gradient coherence: how well the clients' updates of one round agree."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from fedbench.base.fields import Strict
+from fedbench.data.partitions import PARTITIONS
+from fedbench.indicators.base import NOTHING, Column, Indicator, Observation, RoundMoment, Rows, register_indicator
 
 CHUNK = 1 << 18  # numbers at a time: temporaries stay in the cache, and float32 sums short
 
@@ -51,3 +57,67 @@ def _updates(w: Tensor, W: Tensor) -> Iterator[Tensor]:
 def _inverse_length(squares: Tensor) -> Tensor:
     """1 / |g_i| from squared lengths, 0 for an update of length zero."""
     return torch.where(squares > 0, squares.clamp(min=0).rsqrt(), 0.0)
+
+
+class CoherenceSettings(Strict):
+    """Of whom."""
+
+    coherence: Literal["off", "cohort", "pairwise"] = "cohort"
+    """local gradient coherence: off, of the cohort (and of groups of clients), or of all pairs of clients too"""
+
+
+@register_indicator()
+class Coherence(Indicator[CoherenceSettings]):
+    """How well the clients' gradients agree: all of them, and each group that the partition tells apart."""
+
+    name = "coherence"
+    Settings = CoherenceSettings
+    tables = {"coherence": ("client", "other", "cosine")}
+
+    def columns(self) -> Sequence[Column]:
+        """Of the cohort; of every group also the weight that it got."""
+        label, short = "local gradient coherence", "all clients"
+        whole = [
+            Column("coherence_def", f"{label}, as defined", f"{short}, as defined", label, file="rounds"),
+            Column("coherence_mean", label, short, file="rounds"),
+        ]
+        groups = [
+            column
+            for _, partition in PARTITIONS.items()
+            for group in partition.group_names
+            for column in (
+                Column(f"coherence_def_{group}", f"{label} of {group} clients, as defined", f"{group}, as defined"),
+                Column(f"coherence_mean_{group}", f"{label} of {group} clients", f"{group} clients"),
+                Column(f"lambda_{group}", f"weight of {group} clients", f"{group} clients"),
+            )
+        ]
+        return [*whole, *groups]
+
+    def observe(self, settings: CoherenceSettings, moment: RoundMoment) -> Observation:
+        """Weighted by data size, whatever weights the method used."""
+        if settings.coherence == "off":
+            return NOTHING
+        cohort = moment.cohort
+        whole, mean = cohort_coherence(cohort.w, cohort.W, cohort.p)
+        values = {"coherence_def": whole, "coherence_mean": mean, **dict(_groups(moment))}
+        return Observation(values, {"coherence": _pairs(moment)} if settings.coherence == "pairwise" else {})
+
+
+def _groups(moment: RoundMoment) -> Iterator[tuple[str, float | None]]:
+    """Coherence within each group of clients, weighted by data size, and the weight that the group got."""
+    cohort, update = moment.cohort, moment.update
+    for group, members in moment.federation.split.groups.items():
+        rows = [row for row, client in enumerate(cohort.clients) if client in members]
+        if len(rows) < 2:
+            continue
+        whole, mean = cohort_coherence(cohort.w, cohort.W[rows], cohort.p[rows] / cohort.p[rows].sum())
+        yield f"coherence_def_{group}", whole
+        yield f"coherence_mean_{group}", mean
+        yield f"lambda_{group}", float(update.lambda_[rows].sum())
+
+
+def _pairs(moment: RoundMoment) -> Rows:
+    """The cosine of every pair of clients."""
+    clients = moment.cohort.clients
+    cosine = pairwise_cosine(moment.cohort.w, moment.cohort.W).tolist()
+    return [(clients[i], clients[j], cosine[i][j]) for i, j in combinations(range(len(clients)), 2)]

@@ -1,19 +1,35 @@
 """Flatness of the loss around a model: top Hessian eigenvalues, and the loss along a direction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from fedbench.base.fields import Count, Strict, Whole
+from fedbench.base.rng import generator
+from fedbench.indicators.base import (
+    NOTHING,
+    Column,
+    Indicator,
+    Moment,
+    Observation,
+    RoundMoment,
+    Rows,
+    register_indicator,
+)
 from fedbench.models import FlatModel
 
 Batches = Sequence[tuple[Tensor, Tensor]]
 TOLERANCE = 1e-3  # relative accuracy of an eigenvalue
+EIGENVALUES = 5
+BATCH = 250
+RESCALINGS = tuple(round(0.5 + 0.02 * i, 2) for i in range(31))  # 0.5 ... 1.1
+STEPS = tuple(round(-1 + 0.1 * i, 1) for i in range(21))  # along a unit vector
 
 
 class Spectrum(NamedTuple):
@@ -48,6 +64,8 @@ def hessian_product(model: FlatModel, batches: Batches) -> Callable[[Tensor], Te
 
 def top_eigenvalues(model: FlatModel, batches: Batches, k: int, start: NDArray[np.float64]) -> Spectrum:
     """The k largest eigenvalues of the Hessian by Lanczos iteration from the vector `start` [P]."""
+    from scipy.sparse.linalg import LinearOperator, eigsh  # half a second to import: for those who want it
+
     product = hessian_product(model, batches)
 
     def matvec(v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,3 +96,77 @@ def loss_along(model: FlatModel, batches: Batches, direction: Tensor, steps: Seq
         losses.append(mean_loss(model, batches))
     model.w.copy_(w)
     return losses
+
+
+class FlatnessSettings(Strict):
+    """When, and on how many images."""
+
+    hessian_every: Whole = 0
+    """rounds between top Hessian eigenvalues, 0 for none; the last round is always one"""
+    hessian_samples: Count = 500
+    """training images that they are computed on"""
+    landscape: bool = False
+    """at the end, the loss of the final model rescaled by gamma, and along the top Hessian eigenvector"""
+
+
+@register_indicator()
+class Flatness(Indicator[FlatnessSettings]):
+    """Top eigenvalues of the training loss's Hessian over rounds, and the loss around the final model."""
+
+    name = "flatness"
+    Settings = FlatnessSettings
+    final_tables = {
+        "rescaled": ("gamma", "loss", "accuracy"),
+        "landscape": ("step", "loss"),
+    }
+
+    def columns(self) -> Sequence[Column]:
+        """The largest and the fifth eigenvalue, and their ratio."""
+        return (
+            Column("hessian_top1", "top Hessian eigenvalue"),
+            Column("hessian_top5", "fifth Hessian eigenvalue"),
+            Column("hessian_top1_top5", "Hessian eigenvalues, 1 over 5"),
+        )
+
+    def canonical(self, settings: FlatnessSettings) -> dict[str, object]:
+        """The number of images counts where they are used."""
+        form = super().canonical(settings)
+        if not settings.hessian_every and not settings.landscape:
+            del form["hessian_samples"]
+        return form
+
+    def observe(self, settings: FlatnessSettings, moment: RoundMoment) -> Observation:
+        """The eigenvalues, where they are due."""
+        if not moment.due(settings.hessian_every):
+            return NOTHING
+        values = _spectrum(moment, EIGENVALUES, settings.hessian_samples).values
+        names = ("hessian_top1", "hessian_top5", "hessian_top1_top5")
+        return Observation(dict(zip(names, (values[0], values[-1], values[0] / values[-1]), strict=True)))
+
+    def conclude(self, settings: FlatnessSettings, moment: Moment) -> Mapping[str, Rows]:
+        """Test loss of gamma * w for a range of gammas; training loss along the top eigenvector."""
+        if not settings.landscape:
+            return {}
+        scores = [(gamma, moment.score(gamma * moment.w)) for gamma in RESCALINGS]
+        top = _spectrum(moment, 1, settings.hessian_samples).top
+        losses = loss_along(moment.model, training_batches(moment, settings.hessian_samples), top, STEPS)
+        return {
+            "rescaled": [(gamma, loss, accuracy) for gamma, (accuracy, loss) in scores],
+            "landscape": list(zip(STEPS, losses, strict=True)),
+        }
+
+
+def _spectrum(moment: Moment, k: int, samples: int) -> Spectrum:
+    """Of the global model as it is now; Lanczos iteration starts from the same vector in every round."""
+    moment.model.load(moment.w, moment.buffers)
+    start = generator(moment.seed, "lanczos").standard_normal(len(moment.w))
+    return top_eigenvalues(moment.model, training_batches(moment, samples), k, start)
+
+
+def training_batches(moment: Moment, samples: int) -> Batches:
+    """A fixed draw of the clients' training samples, in batches."""
+    everything = np.sort(np.fromiter(chain.from_iterable(moment.federation.split.shards), np.int64))
+    order = generator(moment.seed, "hessian").permutation(everything)[:samples]
+    train = moment.federation.train
+    index = torch.from_numpy(np.sort(order)).to(train.labels.device)
+    return [train.batch(part) for part in torch.split(index, BATCH)]

@@ -1,7 +1,12 @@
 """How well a cohort's data stand for all data, and how balanced each client's are."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
 
 Floats = NDArray[np.float64]
 
@@ -43,3 +48,27 @@ def _pearson(a: Floats, b: Floats) -> float | None:
     if len(a) < 2 or not np.isfinite([*a, *b]).all() or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
     return float(np.corrcoef(a, b)[0, 1])
+
+
+@register_indicator()
+class HeterogeneityCoherence(Indicator[NoSettings]):
+    """How close the cohort's class mix is to everybody's: under the weights used, and under data sizes."""
+
+    name = "heterogeneity"
+
+    def columns(self) -> Sequence[Column]:
+        """Always recorded."""
+        return [
+            Column(f"heterogeneity_{kind}{suffix}", f"heterogeneity {kind}{words}", short)
+            for suffix, words, short in (("", "", "weights used"), ("_by_size", " by data sizes", "data sizes"))
+            for kind in ("coherence", "cosine")
+        ]
+
+    def observe(self, settings: NoSettings, moment: RoundMoment) -> Observation:
+        """Both weightings of the same cohort."""
+        counts, values = moment.federation.split.class_counts, dict[str, float | None]()
+        shares, overall = class_shares(counts)[list(moment.cohort.clients)], counts.sum(0) / counts.sum()
+        for suffix, weights in (("", moment.update.lambda_), ("_by_size", moment.cohort.p)):
+            value, cosine = heterogeneity_coherence(weights.to("cpu", torch.float64).numpy(), shares, overall)
+            values |= {f"heterogeneity_coherence{suffix}": value, f"heterogeneity_cosine{suffix}": cosine}
+        return Observation(values)

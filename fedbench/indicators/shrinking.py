@@ -1,9 +1,12 @@
 """Global weight shrinking: the optimisation term, the regularisation term, and their ratio."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
 
 
 class Shrinking(NamedTuple):
@@ -22,3 +25,27 @@ def shrinking(w: Tensor, mean: Tensor, gamma: float, global_lr: float) -> Shrink
     norm_opt = abs(gamma * global_lr) * float(torch.linalg.vector_norm(w - mean, dtype=torch.float64))
     norm_reg = abs(1 - gamma) * float(torch.linalg.vector_norm(w, dtype=torch.float64))
     return Shrinking(norm_opt, norm_reg, norm_opt / norm_reg if abs(1 - gamma) >= 1e-8 and norm_reg > 0 else None)
+
+
+@register_indicator()
+class ShrinkingTerms(Indicator[NoSettings]):
+    """Gamma, what shrinking and optimisation each do to the global model, and its length."""
+
+    name = "shrinking"
+
+    def columns(self) -> Sequence[Column]:
+        """Always recorded. r is a ratio, which has no bound where gamma passes through 1."""
+        return (
+            Column("gamma", "gamma", file="rounds"),
+            Column("r", "r, gradient over shrinking", log=True, file="rounds"),
+            Column("norm_opt", "norm of the global gradient", "global gradient", "norm", file="rounds"),
+            Column("norm_reg", "norm of the shrinking term", "shrinking term", "norm", file="rounds"),
+            Column("norm_w", "norm of the global model", file="rounds"),
+        )
+
+    def observe(self, settings: NoSettings, moment: RoundMoment) -> Observation:
+        """The terms of this round's update."""
+        cohort, update = moment.cohort, moment.update
+        terms = shrinking(cohort.w, update.lambda_ @ cohort.W, update.gamma, cohort.global_lr)
+        norm_w = float(torch.linalg.vector_norm(update.w, dtype=torch.float64))
+        return Observation({"gamma": update.gamma, **terms._asdict(), "norm_w": norm_w})

@@ -1,6 +1,5 @@
 """The aggregation methods, one file each: a method's settings and its rule together."""
 
-from fedbench.base.registry import import_all
 from fedbench.methods.base import (
     METHODS,
     BatchNormRule,
@@ -13,8 +12,6 @@ from fedbench.methods.base import (
     Update,
     register_method,
 )
-
-import_all(__name__, __path__)
 
 __all__ = [
     "METHODS",

@@ -8,13 +8,17 @@ from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearn
 
 
 class AttentiveLAWSettings(LearnedSettings):
-    """swa: average the weights over server epochs; stop_round: data-size weights after this round, null for never."""
+    """The learned weights, SWA, and when to stop."""
 
     name: Literal["attentive_law"] = "attentive_law"
     swa: bool = False
+    """average the weights over server epochs"""
     swa_start: Whole = Swa.start
+    """server epochs before x is averaged"""
     swa_lr: Positive = Swa.lr
+    """learning rate while it is averaged"""
     stop_round: Whole | None = None
+    """data-size weights after this round; null for never"""
 
     def canonical(self) -> dict[str, object]:
         """Without SWA, its settings change nothing."""

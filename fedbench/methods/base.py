@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from fedbench.base.fields import Strict
 from fedbench.base.registry import Registry
 from fedbench.models import FlatModel
 
@@ -23,14 +23,14 @@ ProxyUse = Literal["none", "unlabelled", "labelled"]
 State = Mapping[str, Tensor]
 
 
-class MethodSettings(BaseModel):
+class MethodSettings(Strict):
     """Settings of a method; a subclass sets `name` to its registered name and adds its own.
 
-    A setting without a default takes the one of `data_defaults`.
+    A setting without a default takes the data set's default for it (`method.lr`, say).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     name: str
+    """the method"""
 
     @property
     def proxy_use(self) -> ProxyUse:
@@ -41,11 +41,6 @@ class MethodSettings(BaseModel):
     def proxy_as_client(self) -> bool:
         """Whether the proxy set takes part in every round as one more client."""
         return False
-
-    @classmethod
-    def data_defaults(cls, dataset: str) -> Mapping[str, object]:
-        """Defaults that depend on the data set."""
-        return {}
 
     def canonical(self) -> dict[str, object]:
         """The settings that can change a result, for the hash."""
@@ -173,7 +168,7 @@ class Method(ABC, Generic[S]):
         """The new global model."""
 
 
-METHODS: Registry[type[Method[Any]]] = Registry("method")
+METHODS: Registry[type[Method[Any]]] = Registry("method", home="fedbench.methods")
 
 M = TypeVar("M", bound=type[Method[Any]])
 

@@ -10,13 +10,17 @@ from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State,
 
 
 class FedAdamSettings(MethodSettings):
-    """The server's Adam: step size, decay of both moments, and tau, the floor of the denominator."""
+    """The server's Adam."""
 
     name: Literal["fedadam"] = "fedadam"
     lr: Positive = 0.01
+    """step size"""
     beta1: Share = 0.9
+    """decay of the first moment"""
     beta2: Share = 0.99
+    """decay of the second moment"""
     eps: Positive = 1e-3
+    """tau, the floor of the denominator"""
 
 
 @register_method()

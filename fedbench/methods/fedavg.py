@@ -16,10 +16,11 @@ from fedbench.methods.base import (
 
 
 class FedAvgSettings(MethodSettings):
-    """proxy_client: train on the proxy set as one more client, the control for methods that use its labels."""
+    """A control for methods that use the proxy set's labels."""
 
     name: Literal["fedavg"] = "fedavg"
     proxy_client: bool = False
+    """train on the proxy set as one more client"""
 
     @property
     def proxy_use(self) -> ProxyUse:

@@ -16,11 +16,13 @@ NOISE = 0.1
 
 
 class FedBESettings(FinetuneSettings):
-    """samples: number of models drawn from the Gaussian."""
+    """Distillation on the server, with teachers drawn from a Gaussian."""
 
     name: Literal["fedbe"] = "fedbe"
     epochs: Whole = 100
+    """server epochs over the proxy set"""
     samples: Whole = 10
+    """number of models drawn from the Gaussian"""
 
     @property
     def proxy_use(self) -> ProxyUse:

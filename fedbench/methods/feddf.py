@@ -12,6 +12,7 @@ class FedDFSettings(FinetuneSettings):
 
     name: Literal["feddf"] = "feddf"
     epochs: Whole = 100
+    """server epochs over the proxy set"""
 
     @property
     def proxy_use(self) -> ProxyUse:

@@ -10,11 +10,13 @@ from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Se
 
 
 class FedDynSettings(MethodSettings):
-    """a: strength of the regulariser; clip: largest norm of a local gradient (its authors use 10; null for none)."""
+    """The regulariser."""
 
     name: Literal["feddyn"] = "feddyn"
     a: Positive = 0.01
+    """strength of the regulariser"""
     clip: Positive | None = None
+    """largest norm of a local gradient (its authors use 10); null for none"""
 
 
 @register_method()

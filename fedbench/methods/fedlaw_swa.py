@@ -8,12 +8,15 @@ from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearn
 
 
 class FedLAWSWASettings(LearnedSettings):
-    """order: which is learned first; swa_start: epochs before x is averaged; swa_lr: learning rate while it is."""
+    """Both stages of learning."""
 
     name: Literal["fedlaw_swa"] = "fedlaw_swa"
     order: Literal["gamma_first", "lambda_first"] = "gamma_first"
+    """which is learned first"""
     swa_start: Whole = Swa.start
+    """server epochs before x is averaged"""
     swa_lr: Positive = Swa.lr
+    """learning rate while it is averaged"""
 
 
 @register_method()

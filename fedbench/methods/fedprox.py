@@ -19,10 +19,11 @@ from fedbench.methods.base import (
 
 
 class FedProxSettings(MethodSettings):
-    """mu: weight of the proximal term, 0 is FedAvg."""
+    """The proximal term."""
 
     name: Literal["fedprox"] = "fedprox"
     mu: NonNegative = 0.001
+    """weight of the proximal term; 0 is FedAvg"""
 
 
 @register_method()

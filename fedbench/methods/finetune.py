@@ -19,12 +19,16 @@ BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 class FinetuneSettings(MethodSettings):
-    """Server epochs over the proxy set (steps: at most so many in all), Adam's learning rate, batch size."""
+    """Adam over the proxy set."""
 
     epochs: Whole
+    """server epochs over the proxy set"""
     steps: Whole | None = None
+    """at most so many server steps in all; null for no cap"""
     lr: Positive = 1e-3
+    """learning rate of the server's Adam"""
     batch_size: Count = 128
+    """proxy images in a batch"""
 
     @property
     def trains(self) -> bool:

@@ -1,4 +1,4 @@
-"""Fixed global weight shrinking: FedAvg scaled by a constant (section 3 of the paper)."""
+"""Fixed global weight shrinking: FedAvg scaled by a constant (section 4 of the paper)."""
 
 from typing import Literal
 
@@ -7,10 +7,11 @@ from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State,
 
 
 class FixedGammaSettings(MethodSettings):
-    """gamma: the shrinking factor, 1 is FedAvg."""
+    """A constant."""
 
     name: Literal["fixed_gamma"] = "fixed_gamma"
     gamma: Positive = 0.95
+    """the shrinking factor; 1 is FedAvg"""
 
 
 @register_method()

@@ -8,7 +8,6 @@ W [m, P] is analytic: with g the gradient of L at the combined model,
 With a global learning rate, w_i stands for w_g + eta_g (w_i - w_g).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,29 +27,27 @@ SWA_ANNEAL_EPOCHS = 10  # how long the change to the averaging learning rate tak
 
 
 class LearnedSettings(MethodSettings):
-    """Settings of all learned weights.
-
-    epochs over the proxy set; steps: at most so many in all, null for no cap; lr of Adam, times lr_gamma every lr_step
-    epochs; base: how x and y become lambda and gamma.
-    """
+    """Settings of all learned weights. The learning rate is the data set's, unless it is given."""
 
     epochs: Whole = 100
+    """server epochs over the proxy set"""
     steps: Whole | None = None
+    """at most so many server steps in all; null for no cap"""
     lr: Positive
+    """learning rate of the server's Adam"""
     lr_step: Count = 20
+    """server epochs between changes of the learning rate"""
     lr_gamma: Positive = 0.5
+    """what the learning rate is then multiplied by"""
     batch_size: Count = 128
+    """proxy images in a batch"""
     base: Literal["exp", "quad"] = "exp"
+    """how x and y become lambda and gamma: e^x or x^2"""
 
     @property
     def proxy_use(self) -> ProxyUse:
         """Images and labels."""
         return "labelled"
-
-    @classmethod
-    def data_defaults(cls, dataset: str) -> Mapping[str, object]:
-        """The paper's learning rates."""
-        return {"lr": 0.01 if dataset == "cifar10" else 0.005}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ class ServerFTSettings(FinetuneSettings):
 
     name: Literal["server_ft"] = "server_ft"
     epochs: Whole = 2
+    """server epochs over the proxy set"""
 
     @property
     def proxy_use(self) -> ProxyUse:

@@ -1,9 +1,6 @@
 """The models, one file a family; every module here registers what it holds."""
 
-from fedbench.base.registry import import_all
 from fedbench.models.base import MODELS, build, has_batch_norm, initial, register_model
 from fedbench.models.flat import FlatModel
-
-import_all(__name__, __path__)
 
 __all__ = ["MODELS", "FlatModel", "build", "has_batch_norm", "initial", "register_model"]

@@ -14,7 +14,7 @@ from fedbench.models.flat import FlatModel
 Shape = tuple[int, int, int]
 Builder = Callable[[Shape, int], nn.Module]
 
-MODELS: Registry[Builder] = Registry("model")
+MODELS: Registry[Builder] = Registry("model", home="fedbench.models")
 
 
 def register_model(name: str, version: str | None = None) -> Callable[[Builder], Builder]:

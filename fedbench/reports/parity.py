@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedbench.reports.tables import Place, places
+from fedbench.reports.tables import Place, Tables
 from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.names import text_label
 from fedbench.specs.paper import Key, paper_numbers, row_keys
-from fedbench.specs.parts import text_label
 
 VERDICTS = ("agrees", "differs", "not run", "not comparable")
 COLUMNS = (
@@ -17,57 +17,55 @@ COLUMNS = (
 )
 
 
-def parity(study: ScaledStudy, cells: pd.DataFrame) -> pd.DataFrame:
+def parity(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
     """A row for every number of the paper: ours, the difference, and whether it is within the study's tolerance.
 
     gain: the paired difference to the baseline, ours with its interval and the paper's; trust it first.
     """
     rows = []
-    for name, table in study.study.tables.items():
-        own = cells[cells["table"] == name]
-        here = {place.key: (place, row) for place, (_, row) in zip(places(study, table), own.iterrows(), strict=True)}
+    for name, filled in tables.items():
+        here = {place.key: place for place in filled}
         paper = paper_numbers(study.name, study.study, name) if study.scale == "paper" else {}
-        rows += [_row(study, name, key, paper, here) for key in paper]
+        rows += [_row(study, name, key, paper, here.get(key)) for key in paper]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _row(
-    study: ScaledStudy,
-    name: str,
-    key: Key,
-    paper: Mapping[Key, float],
-    here: Mapping[Key, tuple[Place, pd.Series]],
-) -> dict[str, Any]:
-    table = study.study.tables[name]
+def _row(study: ScaledStudy, name: str, key: Key, paper: Mapping[Key, float], place: Place | None) -> dict[str, Any]:
+    table, reference = study.study.tables[name], study.study.reference
+    assert reference is not None  # there are numbers, so there is a reference
     labels = dict(zip([*row_keys(table), *table.columns], key, strict=True))
-    number = paper[key]
     baseline = tuple({**labels, **study.study.baseline}[axis] for axis in labels)
     comparable = bool(study.study.baseline) and set(study.study.baseline) <= set(labels) and table.show == "value"
     row: dict[str, Any] = {
         "table": name,
         "cell": ", ".join(map(text_label, key)),
-        "paper": number,
+        "paper": paper[key],
+        "tolerance": reference.tolerance_of(name, str(labels.get("value", table.metrics[0]))),
         "verdict": "not run",
     }
     if comparable and baseline in paper:
-        row["paper_gain"] = number - paper[baseline]
-    reference = study.study.reference
-    assert reference is not None  # there are numbers, so there is a reference
-    row["tolerance"] = reference.tolerance_of(name, str(labels.get("value", table.metrics[0])))
-    if key in here:
-        place, cell = here[key]
-        if guessed := study.guessed(place.cells[0].labels):
-            row["remark"] = f"setting guessed: {', '.join(guessed)}"
-        if cell["n"]:
-            row |= {"ours": cell["mean"], "difference": cell["mean"] - number}
-            if comparable:
-                row |= {f"gain{part}": cell.get(f"difference{part}") for part in ("", "_low95", "_high95")}
-            row["verdict"] = "agrees" if abs(row["difference"]) <= row["tolerance"] else "differs"
-            if cell["n"] < cell["seeds"]:
-                row["remark"] = "; ".join(filter(None, [row.get("remark"), f"{cell['n']} of {cell['seeds']} seeds"]))
+        row["paper_gain"] = paper[key] - paper[baseline]
+    if place:
+        row |= _ours(study, place, paper[key], row["tolerance"], comparable)
     for exception in reference.not_comparable:
         if all(labels.get(axis) in wanted for axis, wanted in exception.where.items()):
             row |= {"verdict": "not comparable", "remark": exception.why}
     if study.changed and row["verdict"] != "not run":
         row |= {"verdict": "not comparable", "remark": f"base settings changed: {study.changed}"}
     return row
+
+
+def _ours(study: ScaledStudy, place: Place, paper: float, tolerance: float, comparable: bool) -> dict[str, Any]:
+    """Our number beside the paper's, what follows, and what must be known of it."""
+    numbers, remarks, row = place.numbers, list[str](), dict[str, Any]()
+    if guessed := study.guessed(place.cells[0].labels):
+        remarks.append(f"setting guessed: {', '.join(guessed)}")
+    if numbers["n"]:
+        difference = numbers["mean"] - paper
+        row |= {"ours": numbers["mean"], "difference": difference}
+        row["verdict"] = "agrees" if abs(difference) <= tolerance else "differs"
+        if comparable:
+            row |= {f"gain{part}": numbers.get(f"difference{part}") for part in ("", "_low95", "_high95")}
+        if numbers["n"] < numbers["seeds"]:
+            remarks.append(f"{numbers['n']} of {numbers['seeds']} seeds")
+    return {**row, "remark": "; ".join(remarks)} if remarks else row

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbench.base.files import write_bytes
+from fedbench.base.files import write_bytes, write_text
 from fedbench.reports.claims import Finding, check_claims
-from fedbench.reports.tables import cells_frame, layout, places, shown
+from fedbench.reports.figures import draw
+from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout, shown
 from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.names import shown_as
 from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store, StoredTrial
 
@@ -18,7 +20,7 @@ from fedbench.store.store import Store, StoredTrial
 class Report:
     """What was made of a study."""
 
-    cells: pd.DataFrame
+    tables: Tables
     files: list[Path]
     trials: dict[str, StoredTrial]
     findings: list[Finding]
@@ -34,28 +36,21 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     trials = stored_trials(study, store)
     folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
-    cells = cells_frame(study, trials)
-    files = [_write(folder / "cells.csv", cells.to_csv(index=False))]
-    for name in filled_tables(study):
-        files += _write_table(study, cells, name, folder, mixed(trials))
+    tables = fill_tables(study, trials)
+    files = [write_text(folder / "cells.csv", cells_frame(study, tables).to_csv(index=False))]
+    for name, filled in tables.items():
+        if filled:  # --only may have left none of its places
+            files += _write_table(study, name, filled, folder, mixed(trials))
     findings = check_claims(study, trials)
     if findings:
-        files.append(_write(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
+        files.append(write_text(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
     rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
-    write_bytes(folder / "rounds.csv.gz", rounds)
-    files.append(folder / "rounds.csv.gz")
-    from fedbench.reports.plots import draw  # matplotlib takes a second to import: not before the trials have run
-
+    files.append(write_bytes(folder / "rounds.csv.gz", rounds))
     for name, spec in study.study.plots.items():
         files += draw(study, trials, spec, folder / name)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
-    return Report(cells, files, trials, findings)
-
-
-def filled_tables(study: ScaledStudy) -> list[str]:
-    """The tables that have any place, with what --only left."""
-    return [name for name, table in study.study.tables.items() if any(True for _ in places(study, table))]
+    return Report(tables, files, trials, findings)
 
 
 def _stem(study: ScaledStudy, name: str) -> str:
@@ -69,25 +64,25 @@ def _possible(study: ScaledStudy) -> list[str]:
     return [*tables, "claims.csv", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in ("png", "svg"))]
 
 
-def _write_table(study: ScaledStudy, cells: pd.DataFrame, name: str, folder: Path, remarks: list[str]) -> list[Path]:
+def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Path, remarks: list[str]) -> list[Path]:
     """One table as numbers (CSV), and as people read it (Markdown, LaTeX)."""
-    path = folder / _stem(study, name)
-    markdown = shown(study, cells, name, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
+    path, table = folder / _stem(study, name), study.study.tables[name]
+    markdown = shown(study, table, filled, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
     lines = [f"{caption(study, name)}, mean ± standard deviation over seeds", "", markdown, "", *remarks]
-    latex = shown(study, cells, name, (r"\textbf{", "}"), r" $\pm$ ", latex_text).to_latex(index=False)
+    latex = shown(study, table, filled, (r"\textbf{", "}"), r" $\pm$ ", latex_text).to_latex(index=False)
     return [
-        _write(path.with_suffix(".csv"), layout(study, cells, name).to_csv(index=False)),
-        _write(path.with_suffix(".md"), "\n".join(lines) + "\n"),
-        _write(path.with_suffix(".tex"), latex),
+        write_text(path.with_suffix(".csv"), layout(table, filled).to_csv(index=False)),
+        write_text(path.with_suffix(".md"), "\n".join(lines) + "\n"),
+        write_text(path.with_suffix(".tex"), latex),
     ]
 
 
 def caption(study: ScaledStudy, name: str) -> str:
     """What a table shows: the study, its scale, and what stands in the cells; several metrics are named in the rows."""
     table = study.study.tables[name]
-    shown_as = {"value": "", "difference": ", difference to the baseline", "relative": ", gain over the baseline in %"}
-    label = METRICS[table.metrics[0]].label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
-    return f"{study.study.title}{note(study)}: {label}{shown_as[table.show]}"
+    several = f"{len(table.metrics)} metrics"
+    label = METRICS.get(table.metrics[0]).label if len(table.metrics) == 1 else several
+    return f"{study.study.title}{note(study)}: {shown_as(label, table.show)}"
 
 
 def latex_text(text: str) -> str:
@@ -105,17 +100,17 @@ def claims_frame(findings: list[Finding]) -> pd.DataFrame:
     """The findings, a row each."""
     return pd.DataFrame(
         {
-            "claim": found.says,
-            "at": found.at,
-            "evidence": found.evidence,
-            "mean": found.spread.mean,
-            "low95": found.spread.low,
-            "high95": found.spread.high,
-            "n": found.spread.n,
-            "verdict": found.verdict,
-            "guessed": ", ".join(found.guessed),
+            "claim": finding.says,
+            "at": finding.at,
+            "evidence": finding.evidence,
+            "mean": finding.spread.mean,
+            "low95": finding.spread.low,
+            "high95": finding.spread.high,
+            "n": finding.spread.n,
+            "verdict": finding.verdict,
+            "guessed": ", ".join(finding.guessed),
         }
-        for found in findings
+        for finding in findings
     )
 
 
@@ -128,8 +123,8 @@ def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataF
             if trial and trial.status != "failed":
                 frame = trial.table("rounds")
                 labels = {**cell.labels, "seed": seed, "hash": config.hash}
-                for place, (key, value) in enumerate(labels.items()):
-                    frame.insert(place, key, value)
+                for position, (key, value) in enumerate(labels.items()):
+                    frame.insert(position, key, value)
                 frames.append(frame)
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
@@ -141,8 +136,8 @@ def environments(trials: dict[str, StoredTrial]) -> list[str]:
 
 def mixed(trials: dict[str, StoredTrial]) -> list[str]:
     """A line that says so, where a table mixes environments."""
-    found = environments(trials)
-    return [f"mixes {len(found)} environments: {'; '.join(found)}"] if len(found) > 1 else []
+    different = environments(trials)
+    return [f"mixes {len(different)} environments: {'; '.join(different)}"] if len(different) > 1 else []
 
 
 def note(study: ScaledStudy) -> str:
@@ -152,8 +147,3 @@ def note(study: ScaledStudy) -> str:
     star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
     changed = f"; changed: {study.changed}{star}" if study.changed else ""
     return f" (scale {study.scale}, {length} rounds{changed})"
-
-
-def _write(path: Path, text: str) -> Path:
-    write_bytes(path, text.encode())
-    return path

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedbench.base.files import write_bytes
+from fedbench.base.files import write_text
 from fedbench.base.settings import dump_yaml
 from fedbench.base.statistics import Spread, paired, spread
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.searches.suggestions import RESULT, Suggestions, outcome
 from fedbench.specs.space import ScaledSpace
 from fedbench.store.store import Store, StoredTrial
@@ -36,12 +36,12 @@ class SearchReport:
 
 def compare(searches: Sequence[Suggestions]) -> list[Comparison]:
     """The runs that the table needs, as a study would run them."""
-    found = []
+    comparisons = []
     for search in searches:
         best = search.best
         tuned = search.space.final(search.arm.settings(best.params)) if best else {}
-        found.append(Comparison(search.arm.label, search.space.final(search.arm.fixed), tuned))
-    return found
+        comparisons.append(Comparison(search.arm.label, search.space.final(search.arm.fixed), tuned))
+    return comparisons
 
 
 def final_trials(comparisons: Sequence[Comparison]) -> dict[str, TrialConfig]:
@@ -59,12 +59,12 @@ def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Pa
     for search in searches:
         if search.best:
             name = f"best-{search.arm.slug}.yaml" if several else "best.yaml"
-            files.append(_write(folder / name, best_yaml(search)))
-    files.append(_write(folder / "trials.csv", trials_frame(searches).to_csv(index=False)))
+            files.append(write_text(folder / name, best_yaml(search)))
+    files.append(write_text(folder / "trials.csv", trials_frame(searches).to_csv(index=False)))
     table = comparison_frame(searches, comparisons, stored)
-    files.append(_write(folder / "table.csv", table.to_csv(index=False)))
+    files.append(write_text(folder / "table.csv", table.to_csv(index=False)))
     markdown = shown_table(table).to_markdown(index=False, disable_numparse=True)
-    files.append(_write(folder / "table.md", f"{caption(space)}\n\n{markdown}\n"))
+    files.append(write_text(folder / "table.md", f"{caption(space)}\n\n{markdown}\n"))
     for search in searches if plots else ():
         files += draw_search(search, folder, f"-{search.arm.slug}" if several else "")
     return SearchReport(table, files)
@@ -91,8 +91,8 @@ def trials_frame(searches: Sequence[Suggestions]) -> pd.DataFrame:
         for trial in search.trials:
             if trial.state.is_finished():
                 result = {"outcome": "interrupted", **trial.user_attrs.get(RESULT, {})}
-                own: dict[str, Any] = {"method": search.arm.label, "suggestion": trial.number}
-                rows.append({**own, **result, **trial.params})
+                name: dict[str, Any] = {"method": search.arm.label, "suggestion": trial.number}
+                rows.append({**name, **result, **trial.params})
     columns = ["method", "suggestion", "outcome", "score", "rounds", "seconds", "reason"]
     names = dict.fromkeys(p.name for search in searches for p in search.arm.parameters)
     return pd.DataFrame(rows, columns=[*columns, *names])
@@ -123,10 +123,9 @@ def comparison_frame(
 
 def accuracies(runs: Mapping[int, TrialConfig], stored: Mapping[str, StoredTrial]) -> dict[int, float]:
     """Final test accuracy in percent of every seed that is done."""
-    found = {seed: stored.get(config.hash) for seed, config in runs.items()}
-    return {
-        seed: 100 * trial.summary["final_accuracy"] for seed, trial in found.items() if trial and trial.status == "done"
-    }
+    trials = {seed: stored.get(config.hash) for seed, config in runs.items()}
+    done = {seed: trial for seed, trial in trials.items() if trial and trial.status == "done"}
+    return {seed: 100 * trial.summary["final_accuracy"] for seed, trial in done.items()}
 
 
 def _columns(name: str, sample: Spread) -> dict[str, float | int | None]:
@@ -206,8 +205,3 @@ def draw_search(search: Suggestions, folder: Path, suffix: str) -> list[Path]:
                 files.append(path)
             plt.close(figure)
     return files
-
-
-def _write(path: Path, text: str) -> Path:
-    write_bytes(path, text.encode())
-    return path

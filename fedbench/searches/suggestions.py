@@ -33,7 +33,6 @@ STATES: Mapping[str, TrialState] = {
     "failed": TrialState.FAIL,
 }
 FINGERPRINT, RESULT, AGAIN = "fedbench_space", "fedbench_result", "fedbench_again"  # names of Optuna's user attributes
-SAMPLERS = ("tpe", "random", "cmaes")
 EXAMPLE = "sqlite:///search.sqlite3"
 
 
@@ -98,12 +97,12 @@ class Suggestions:
     @classmethod
     def open(cls, storage: RDBStorage, space: ScaledSpace, arm: Arm) -> "Suggestions":
         """The method's study in a storage, made if it is not there; another space under its name is an error."""
-        name, own = space.study_name(arm), space.fingerprint(arm)
-        mode = StudyDirection.MAXIMIZE if space.space.mode == "max" else StudyDirection.MINIMIZE
+        name, fingerprint = space.study_name(arm), space.fingerprint(arm)
+        mode = StudyDirection.MAXIMIZE if space.space.direction == "max" else StudyDirection.MINIMIZE
         if is_known(storage, space, arm):
-            check_fingerprint(name, storage, own)
+            check_fingerprint(name, storage, fingerprint)
         study = optuna.create_study(storage=storage, study_name=name, direction=mode, load_if_exists=True)
-        study.set_user_attr(FINGERPRINT, own)
+        study.set_user_attr(FINGERPRINT, fingerprint)
         default = arm.default(space.suggestion(arm.fixed)[0])
         if default and not study.trials:  # a sound start: what is found has been held against the default
             study.enqueue_trial(default)
@@ -134,7 +133,7 @@ class Suggestions:
     def best(self) -> FrozenTrial | None:
         """The best of those that ran all rounds."""
         full = [trial for trial in self.settled if outcome(trial) == "done"]
-        sign = 1 if self.space.space.mode == "max" else -1
+        sign = 1 if self.space.space.direction == "max" else -1
         return max(full, key=lambda trial: sign * (trial.value or 0.0), default=None)
 
     @property
@@ -201,13 +200,13 @@ def outcome(trial: FrozenTrial) -> Outcome | None:
     return result.get("outcome")
 
 
-def check_fingerprint(name: str, storage: RDBStorage, own: dict[str, Any]) -> None:
+def check_fingerprint(name: str, storage: RDBStorage, wanted: dict[str, Any]) -> None:
     """Refuse to mix two spaces in one study of Optuna's."""
     study = optuna.load_study(study_name=name, storage=storage)
     stored = study.user_attrs.get(FINGERPRINT, {})
-    if stored == own or (not stored and not study.trials):
+    if stored == wanted or (not stored and not study.trials):
         return
-    other = ", ".join(key for key in own if stored.get(key) != own[key])
+    other = ", ".join(key for key in wanted if stored.get(key) != wanted[key])
     raise UserError(
         f"the storage holds '{name}' of another space (other {other}); name another --out or --storage, "
         "or start over with --fresh"

@@ -1,6 +1,7 @@
-"""One federated run: local training, the round loop, evaluation, checkpoints."""
+"""One federated run: local training, the round loop, evaluation, checkpoints, and the loop that drives it."""
 
+from fedbench.simulation.drive import Callback, drive
 from fedbench.simulation.loop import Simulation, simulate
 from fedbench.simulation.record import Record
 
-__all__ = ["Record", "Simulation", "simulate"]
+__all__ = ["Callback", "Record", "Simulation", "drive", "simulate"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import torch
 
 from fedbench.base.files import write_bytes
+from fedbench.simulation.drive import Callback
 from fedbench.simulation.loop import RunState, Simulation
 from fedbench.simulation.record import Record
 
+FORMAT = 2
 KEEP = 2
 _DIGEST = hashlib.sha256().digest_size
 
@@ -23,7 +26,7 @@ def save(simulation: Simulation, folder: Path) -> Path:
     content["history"] = [record.as_dict() for record in state.history]
     content["method"] = dict(state.method)
     stream = io.BytesIO()
-    torch.save({"hash": simulation.config.hash, "state": content}, stream)
+    torch.save({"format": FORMAT, "hash": simulation.config.hash, "state": content}, stream)
     blob = stream.getvalue()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"round-{state.round:06d}.ckpt"
@@ -42,7 +45,7 @@ def restore(simulation: Simulation, folder: Path) -> list[str]:
     for path in sorted(folder.glob("round-*.ckpt"), reverse=True):
         content = _read(path, simulation)
         if content is None:
-            complaints.append(f"{path}: damaged checkpoint or one of another experiment, passed over")
+            complaints.append(f"{path}: damaged checkpoint, or one of another experiment or version, passed over")
             continue
         history = [Record(**record) for record in content.pop("history")]
         simulation.state = RunState(**content, history=history)
@@ -51,7 +54,7 @@ def restore(simulation: Simulation, folder: Path) -> list[str]:
 
 
 def _read(path: Path, simulation: Simulation) -> dict[str, Any] | None:
-    """The state in a file, or None if the file is damaged or belongs to another config."""
+    """The state in a file, or None if the file is damaged or belongs to another config or format."""
     try:
         raw = path.read_bytes()
     except OSError:
@@ -60,4 +63,28 @@ def _read(path: Path, simulation: Simulation) -> dict[str, Any] | None:
     if hashlib.sha256(blob).digest() != digest:
         return None
     content = torch.load(io.BytesIO(blob), map_location=simulation.device, weights_only=True)
-    return content["state"] if content["hash"] == simulation.config.hash else None
+    fits = content.get("format") == FORMAT and content["hash"] == simulation.config.hash
+    return content["state"] if fits else None
+
+
+class Checkpoints(Callback[Simulation, Record]):
+    """Writes a checkpoint every so many rounds, or seconds, while the run goes on.
+
+    It belongs behind other listeners: what was saved they have heard of. See `restore` for the way back.
+    """
+
+    def __init__(self, folder: Path, *, rounds: int = 0, seconds: float | None = None) -> None:
+        self.folder, self.rounds, self.seconds = folder, rounds, seconds
+        self._saved = time.monotonic()
+
+    def start(self, run: Simulation) -> None:
+        """Count seconds from here."""
+        self._saved = time.monotonic()
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        """Save, where it is time."""
+        by_rounds = self.rounds and seen.round % self.rounds == 0
+        by_time = self.seconds is not None and time.monotonic() - self._saved >= self.seconds
+        if (by_rounds or by_time) and not run.done:
+            save(run, self.folder)
+            self._saved = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fedbench.base.errors import UserError
-from fedbench.config.trial import RunConfig
+from fedbench.config import RunConfig
 
 
 def pick_device(name: str) -> torch.device:

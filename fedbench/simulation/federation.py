@@ -1,98 +1,20 @@
-"""The federation of one config: client shards, proxy, test and validation sets, as tensors on a device."""
+"""Building the federation of one config: client shards, proxy, test and validation sets, as tensors on a device."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fedbench.base.errors import UserError
 from fedbench.base.rng import generator
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.data.base import Arrays, Dataset
-from fedbench.data.partition import (
-    Indices,
-    class_order,
-    dirichlet,
-    draw_until_all_have_data,
-    hybrid,
-    iid,
-    longtail_counts,
-    three_node,
-)
-
-Labels = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Labelled images on a device: uint8 [N, H, W, C] until the moment they are fed; labels int64 [N].
-
-    A pixel x becomes x * scale + shift in `dtype`.
-    """
-
-    images: Tensor
-    labels: Tensor
-    scale: float
-    shift: float
-    dtype: torch.dtype
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def inputs(self, index: Tensor | slice) -> Tensor:
-        """Normalised images [B, C, H, W] in channels-last memory."""
-        pixels = self.images[index] if isinstance(index, slice) else self.images.index_select(0, index)
-        x = pixels.permute(0, 3, 1, 2).to(self.dtype).mul_(self.scale)
-        return x.add_(self.shift) if self.shift else x
-
-    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs [B, C, H, W] and labels [B] of the samples in `index` [B]."""
-        return self.inputs(index), self.labels.index_select(0, index)
-
-    def subset(self, index: Indices) -> "Samples":
-        """A copy of some samples."""
-        chosen = torch.from_numpy(index).to(self.labels.device)
-        images, labels = self.images.index_select(0, chosen), self.labels.index_select(0, chosen)
-        return Samples(images, labels, self.scale, self.shift, self.dtype)
-
-
-@dataclass(frozen=True)
-class Split:
-    """Which sample goes where: indices into the training set (clients, validation) and the test set (proxy, test).
-
-    shards: what each client trains on; holdout: what it keeps aside; sizes [n]: |D_i|, both together (data-size
-    weights come from these); class_counts [n, C]: of the same samples, before any label was swapped;
-    labels [N]: the training labels with corrupted clients' pairs swapped; swapped: client -> the pair;
-    groups: named groups of clients, the two halves of a hybrid partition;
-    redraws: how often the partition was drawn again because a client had nothing.
-    """
-
-    shards: list[Indices]
-    holdout: list[Indices]
-    sizes: NDArray[np.int64]
-    class_counts: NDArray[np.int64]
-    labels: Labels
-    swapped: dict[int, tuple[int, int]]
-    groups: dict[str, range]
-    validation: Indices
-    proxy: Indices
-    test: Indices
-    redraws: int
-
-
-@dataclass(frozen=True)
-class Federation:
-    """All data of one run. `train` is indexed by the shards; `proxy` and `validation` are None where not used."""
-
-    split: Split
-    train: Samples
-    test: Samples
-    proxy: Samples | None
-    validation: Samples | None
+from fedbench.data.classes import Indices, Labels, class_order, longtail_counts
+from fedbench.data.partitions import PARTITIONS
+from fedbench.data.samples import Federation, Samples, Split
 
 
 def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
@@ -119,8 +41,8 @@ def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
     different = {(c.data, c.clients.count, c.seed): c for c in configs}
     arrays = {c.data.name: load_arrays(c.dataset, data_dir) for c in different.values()}
     for config in different.values():
-        found = arrays[config.data.name]
-        split_samples(config, found.train_labels, found.test_labels)
+        labelled = arrays[config.data.name]
+        split_samples(config, labelled.train_labels, labelled.test_labels)
 
 
 def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.device) -> Federation:
@@ -149,13 +71,13 @@ def with_proxy_client(federation: Federation) -> Federation:
     """The proxy set as one more client, the last."""
     split, train, proxy = federation.split, federation.train, federation.proxy
     assert proxy is not None, "the config makes sure of a proxy set"
-    own = np.arange(len(train), len(train) + len(proxy))
+    shard = np.arange(len(train), len(train) + len(proxy))
     counts = np.bincount(proxy.labels.cpu().numpy(), minlength=split.class_counts.shape[1])
     split = replace(
         split,
-        shards=[*split.shards, own],
-        holdout=[*split.holdout, own[:0]],
-        sizes=np.append(split.sizes, len(own)),
+        shards=[*split.shards, shard],
+        holdout=[*split.holdout, shard[:0]],
+        sizes=np.append(split.sizes, len(shard)),
         class_counts=np.vstack([split.class_counts, counts]),
     )
     images, labels = torch.cat([train.images, proxy.images]), torch.cat([train.labels, proxy.labels])
@@ -166,7 +88,8 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
     """Decide which sample goes where; every draw is keyed by the seed and its purpose alone."""
     seed, n = config.seed, config.clients.count
     samples, validation = _training_samples(config, train_labels)
-    parts, redraws = _partition(config, samples, train_labels)
+    partition = PARTITIONS.get(config.data.partition)
+    parts, redraws = partition.split(config.data, n, samples, train_labels, generator(seed, "partition"))
     shards, holdout = [], []
     for client, part in enumerate(parts):
         order = generator(seed, "holdout", client=client).permutation(part)
@@ -183,7 +106,7 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
         class_counts=np.stack(counts).astype(np.int64),
         labels=labels,
         swapped=swapped,
-        groups={"balanced": range(n // 2), "imbalanced": range(n // 2, n)} if config.data.partition == "hybrid" else {},
+        groups=partition.groups(n),
         validation=validation,
         proxy=proxy,
         test=test,
@@ -199,31 +122,11 @@ def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Ind
     aside = config.validation_samples
     validation, samples = np.sort(order[:aside]), order[aside:]
     if data.longtail > 1:
-        own = labels[samples]
-        head = int(np.bincount(own).max())
+        classes = labels[samples]
+        head = int(np.bincount(classes).max())
         wanted = longtail_counts(head, data.longtail, config.dataset.num_classes)
-        samples = np.concatenate([samples[own == label][:count] for label, count in enumerate(wanted)])
+        samples = np.concatenate([samples[classes == label][:count] for label, count in enumerate(wanted)])
     return np.sort(samples), validation
-
-
-def _partition(config: TrialConfig, samples: Indices, labels: Labels) -> tuple[list[Indices], int]:
-    """Client parts by the configured rule, and the number of redraws."""
-    data, n = config.data, config.clients.count
-    rng = generator(config.seed, "partition")
-
-    def draw() -> list[Indices]:
-        alpha, alpha2 = data.alpha or 0.0, data.alpha2 or 0.0  # the config makes sure that what is used is there
-        match data.partition:
-            case "iid":
-                return iid(n, samples, rng)
-            case "dirichlet":
-                return dirichlet(n, alpha, samples, labels, rng)
-            case "hybrid":
-                return hybrid(n, alpha, alpha2, samples, labels, rng)
-            case "three_node":
-                return three_node(alpha, alpha2, samples, labels, rng)
-
-    return draw_until_all_have_data(draw, f"data.partition={data.partition} over {n} clients")
 
 
 def _corrupt(config: TrialConfig, parts: list[Indices], labels: Labels) -> tuple[Labels, dict[int, tuple[int, int]]]:
@@ -235,10 +138,10 @@ def _corrupt(config: TrialConfig, parts: list[Indices], labels: Labels) -> tuple
     order = generator(config.seed, "corrupted").permutation(config.clients.count)
     for client in sorted(int(c) for c in order[: config.corrupted_clients]):
         rng = generator(config.seed, "swap", client=client)
-        first = int(rng.choice(np.unique(labels[parts[client]])))
+        before = labels[parts[client]]
+        first = int(rng.choice(np.unique(before)))
         second = int(rng.choice(np.delete(np.arange(config.dataset.num_classes), first)))
-        own = labels[parts[client]]
-        result[parts[client]] = np.where(own == first, second, np.where(own == second, first, own))
+        result[parts[client]] = np.where(before == first, second, np.where(before == second, first, before))
         swapped[client] = (first, second)
     return result, swapped
 
@@ -253,6 +156,6 @@ def _proxy_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indic
         return pool[:0], test
     if config.proxy.longtail == 1:
         return np.sort(pool[: config.proxy.size]), test
-    own = labels[pool]
-    chosen = [pool[own == label][:count] for label, count in enumerate(config.proxy_counts)]
+    classes = labels[pool]
+    chosen = [pool[classes == label][:count] for label, count in enumerate(config.proxy_counts)]
     return np.sort(np.concatenate(chosen)), test

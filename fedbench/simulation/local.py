@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedbench.config.trial import TrialConfig
-from fedbench.data.partition import Indices
+from fedbench.config import TrialConfig
+from fedbench.data.classes import Indices
+from fedbench.data.samples import Samples
 from fedbench.methods import Correction
 from fedbench.models import FlatModel
-from fedbench.simulation.federation import Samples
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from fedbench.config.trial import LAST_ROUNDS, TrialConfig
+from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.simulation.loop import Simulation
 from fedbench.simulation.record import Record
 
 
 class Step(NamedTuple):
-    """One round of all runs: the mean score so far (None where the round is not scored), or why one run diverged."""
+    """One round of all runs: the mean score so far (None where the round is not scored), or why one run diverged.
+
+    last: whether it was the last round.
+    """
 
     round: int
     score: float | None
     diverged: str | None
+    last: bool
 
 
 class Lockstep:
@@ -37,10 +41,10 @@ class Lockstep:
             lost = record.test_loss is not None and getattr(record, self.metric) is None
             reason = record.diverged or (f"round {record.round}: {self.metric} is not a number" if lost else None)
             if reason:
-                return Step(record.round, None, f"seed {simulation.config.seed}: {reason}")
+                return Step(record.round, None, f"seed {simulation.config.seed}: {reason}", last=True)
         scores = [recent_mean(simulation.state.history, self.metric) for simulation in self.simulations]
         known = [score for score in scores if score is not None]
-        return Step(record.round, fmean(known) if len(known) == len(scores) else None, None)
+        return Step(record.round, fmean(known) if len(known) == len(scores) else None, None, self.done)
 
 
 def recent_mean(history: Sequence[Record], metric: str) -> float | None:

@@ -11,16 +11,18 @@ import torch
 from torch import Tensor
 
 from fedbench.base.rng import generator, torch_seed
-from fedbench.config.trial import LAST_ROUNDS, TrialConfig
+from fedbench.config import LAST_ROUNDS, TrialConfig
+from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Cohort, ProxyData, Server
 from fedbench.methods.base import State
 from fedbench.models import initial
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
+from fedbench.simulation.drive import rounds
 from fedbench.simulation.evaluation import evaluate
-from fedbench.simulation.federation import Samples, build_federation
+from fedbench.simulation.federation import build_federation
 from fedbench.simulation.local import Sgd, draw_plan, local_train
-from fedbench.simulation.observe import observe_model, observe_update
+from fedbench.simulation.observe import observe
 from fedbench.simulation.record import Record
 
 
@@ -115,8 +117,7 @@ class Simulation:
         if not bool(torch.isfinite(update.w).all() & torch.isfinite(buffers).all()):
             return replace(record, diverged=f"round {t}: the aggregated model has non-finite weights")
 
-        record = observe_update(record, cohort, update, config, self.federation)
-        record = observe_model(record, self.model, cohort, update, buffers, config, self.federation)
+        record = observe(record, self, cohort, update, buffers)
         state.w, state.buffers, state.method = update.w, buffers, update.state
         record = self.score(record)
         return replace(record, seconds_eval=self._now() - aggregated)
@@ -134,8 +135,8 @@ class Simulation:
             shard = self.federation.split.shards[client]
             plan = draw_plan(shard, config.clients.epochs, config.clients.batch_size, rng, self.device)
             velocity = fresh.zero_() if kept is None else kept[client]
-            own = state.buffers if state.client_buffers is None else state.client_buffers[client]
-            model.load(state.w, own)
+            statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
+            model.load(state.w, statistics)
             correction = self.method.correction(state.method, client, state.w)
             with seeded(torch_seed(config.seed, "train", t, client), self.device):
                 losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
@@ -177,9 +178,7 @@ class Simulation:
 
 def simulate(config: TrialConfig, data_dir: Path | None = None) -> Iterator[Record]:
     """Run one whole federated run, a record a round; ends early, with a record that says so, if it diverges."""
-    simulation = Simulation(config, data_dir)
-    while not simulation.done:
-        yield simulation.step()
+    yield from rounds(Simulation(config, data_dir))
 
 
 def sample_clients(config: TrialConfig, t: int) -> tuple[int, ...]:

@@ -1,79 +1,95 @@
-"""What one round leaves behind."""
+"""What one round leaves behind, and the one table of all columns that it may have."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-Row = tuple[float | int | str | None, ...]
+from fedbench.base.errors import unknown
+from fedbench.indicators.base import INDICATORS, Column, Row, Rows
 
-# Indicators beyond the fixed columns, each a table of its own; every row starts with the round.
-TABLES: Mapping[str, tuple[str, ...]] = {
-    "indicators": ("round", "name", "value"),
-    "coherence": ("round", "client", "other", "cosine"),
-    "server_path": ("round", "epoch", "gamma", "loss"),
-    "server_lambda": ("round", "epoch", "client", "lambda"),
-    "simplex": ("round", "lambda_0", "lambda_1", "lambda_2", "loss", "accuracy"),
-}
+COLUMN = "column"  # the key under which a field of Record keeps its column
 
-GROUPS = ("balanced", "imbalanced")  # of the clients of a hybrid partition
-INDICATORS = (  # the names in the table of that name
-    *(f"heterogeneity_{kind}{suffix}" for kind in ("coherence", "cosine") for suffix in ("", "_by_size")),
-    *(f"{kind}_{group}" for kind in ("coherence_def", "coherence_mean", "lambda") for group in GROUPS),
-    *("hessian_top1", "hessian_top5", "hessian_top1_top5"),
-)
+
+def _column(name: str, label: str, default: float | None = None, factor: float = 1.0) -> Any:
+    """A field that is a column of rounds.csv."""
+    return field(default=default, metadata={COLUMN: Column(name, label, factor=factor, file="rounds")})
 
 
 @dataclass(frozen=True)
 class Record:
     """One round. Accuracies are fractions; None means not evaluated, not defined, or diverged.
 
-    train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; gamma, r, norm_opt,
-    norm_reg: see `indicators.shrinking`; norm_w: length of the new global model; clients, lambda_, samples: the cohort,
-    its weights and data sizes |D_i|; seconds_eval: for scoring and indicators; tables: rows for the tables above,
-    without the round; diverged: the reason why the run ends here, if it does.
+    train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; seconds_eval: for
+    scoring and indicators; clients, lambda_, samples: the cohort, its weights and data sizes |D_i|; indicators: numbers
+    by column (each is an attribute, too: `record.gamma`); tables: rows by table, without the round;
+    diverged: the reason why the run ends here, if it does.
     """
 
     round: int
-    test_accuracy: float | None = None
-    test_loss: float | None = None
-    train_loss: float | None = None
-    gamma: float | None = None
-    r: float | None = None
-    norm_opt: float | None = None
-    norm_reg: float | None = None
-    norm_w: float | None = None
-    coherence_def: float | None = None
-    coherence_mean: float | None = None
-    seconds_train: float = 0.0
-    seconds_server: float = 0.0
-    seconds_eval: float = 0.0
-    validation_accuracy: float | None = None
-    validation_loss: float | None = None
+    test_accuracy: float | None = _column("test_accuracy", "test accuracy (%)", factor=100)
+    test_loss: float | None = _column("test_loss", "test loss")
+    train_loss: float | None = _column("train_loss", "training loss")
+    seconds_train: float = _column("seconds_train", "seconds of local training", 0.0)
+    seconds_server: float = _column("seconds_server", "seconds on the server", 0.0)
+    seconds_eval: float = _column("seconds_eval", "seconds of scoring", 0.0)
+    validation_accuracy: float | None = _column("validation_accuracy", "validation accuracy (%)", factor=100)
+    validation_loss: float | None = _column("validation_loss", "validation loss")
     clients: tuple[int, ...] = ()
     lambda_: tuple[float, ...] = ()
     samples: tuple[int, ...] = ()
-    tables: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
+    indicators: Mapping[str, float | None] = field(default_factory=dict)
+    tables: Mapping[str, Rows] = field(default_factory=dict)
     diverged: str | None = None
 
     def __post_init__(self) -> None:
         """NaN and infinity never get into a record: what is not a number is None."""
         for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, float) and not math.isfinite(value):
-                object.__setattr__(self, item.name, None)
+            if COLUMN in item.metadata:
+                object.__setattr__(self, item.name, _finite(getattr(self, item.name)))
+        object.__setattr__(self, "indicators", {name: _finite(value) for name, value in self.indicators.items()})
         tables = {name: tuple(tuple(map(_finite, row)) for row in rows) for name, rows in self.tables.items()}
         object.__setattr__(self, "tables", tables)
+
+    def __getattr__(self, name: str) -> float | None:
+        """What an indicator found; None where it was not computed in this round."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self.indicators or name in columns():
+            return self.indicators.get(name)
+        raise AttributeError(unknown("column or indicator", name, columns()))
 
     def as_dict(self) -> dict[str, Any]:
         """All fields by name, made of plain types."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
+    def numbers(self) -> dict[str, float]:
+        """Every number of this round by its column's name."""
+        found = {name: getattr(self, name) for name in columns()}
+        return {name: value for name, value in found.items() if value is not None}
 
-# What there is of every round, or of some: columns of rounds.csv and indicators.
-NOT_CURVES = ("round", "clients", "lambda_", "samples", "tables", "diverged")
-CURVES = (*(item.name for item in fields(Record) if item.name not in NOT_CURVES), *INDICATORS)
+
+def columns() -> dict[str, Column]:
+    """Every number that a round may have: the record's own, then each indicator's."""
+    found = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
+    found += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
+    return {column.name: column for column in found}
 
 
-def _finite(value: float | int | str | None) -> float | int | str | None:
+def round_columns(validation: bool) -> list[str]:
+    """The header of rounds.csv: the round, then its columns; validation scores where there are any."""
+    names = [name for name, column in columns().items() if column.file == "rounds"]
+    return ["round", *(name for name in names if validation or not name.startswith("validation_"))]
+
+
+def tables() -> dict[str, tuple[str, ...]]:
+    """The further tables with rows of every round: their columns, the round first."""
+    further = {name: header for _, indicator in INDICATORS.items() for name, header in indicator.tables.items()}
+    return {"indicators": ("round", "name", "value")} | {name: ("round", *header) for name, header in further.items()}
+
+
+def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+__all__ = ["Record", "Row", "columns", "round_columns", "tables"]

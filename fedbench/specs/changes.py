@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from fedbench.base.errors import ConfigError
 from fedbench.base.explain import keys
 from fedbench.base.settings import Settings
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.specs.parameters import MISSING, look_up
-
-GROUPS = {key.partition(".")[0] for key in keys(TrialConfig) if "." in key} | {"method"}
 
 
 def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], path: str = "") -> None:
@@ -16,6 +14,7 @@ def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], pat
 
     `axes`: for each, the settings of its points.
     """
+    groups = {key.partition(".")[0] for key in keys(TrialConfig) if "." in key}
     for name, value in changes.items():
         key = f"{path}{name}"
         if key == "seed":
@@ -23,8 +22,8 @@ def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], pat
         if isinstance(value, dict):
             check_changes(value, axes, f"{key}.")
             continue
-        if key in GROUPS:
+        if key in groups:
             raise ConfigError(f"--set {key}={value}: {key} is a group of settings; set one of them, {key}.KEY={value}")
         for axis, points in axes.items():
-            if all(look_up(own, key) is not MISSING for own in points):
+            if all(look_up(settings, key) is not MISSING for settings in points):
                 raise ConfigError(f"--set {key}: every point of the axis '{axis}' sets its own; pick some with --only")

@@ -2,23 +2,21 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 
 from fedbench.base.errors import ConfigError, unknown
 from fedbench.base.explain import keys
-from fedbench.config.trial import TrialConfig
-from fedbench.simulation.record import Record
+from fedbench.config import TrialConfig
+from fedbench.simulation.record import columns
+from fedbench.specs.names import Label, Where, text_label
 from fedbench.specs.paper import paper_numbers
-from fedbench.specs.parts import Label, Where, text_label
 from fedbench.specs.study import Study
 
 FILE_NAME = re.compile(r"[\w-]+")
 # The columns of cells.csv and rounds.csv beside the axes: no axis may be called like one.
 RESERVED = {
-    *("table", "value", "mean", "std", "n", "seeds", "hash", "seconds", "peak_memory_mb", "paper", "failed"),
+    *("round", "table", "value", "mean", "std", "n", "seeds", "hash", "seconds", "peak_memory_mb", "paper", "failed"),
     *("low95", "high95", "difference", "difference_low95", "difference_high95", "paper_difference"),
     *("accuracy_final", "accuracy_best", "accuracy_last", "mean_diverged_as_chance"),
-    *(field.name for field in fields(Record)),
 }
 
 
@@ -27,7 +25,7 @@ def check_study(stem: str, study: Study) -> None:
     for axis in {key for grid in _grids(study) for key in grid}:
         if axis == "seed":
             raise ConfigError(f"{stem}: grid.seed: name seeds under seeds")
-        if axis in RESERVED:
+        if axis in RESERVED or axis in columns():
             raise ConfigError(f"{stem}: grid.{axis}: a column of the results is called so; choose another name")
     if any("seed" in base for base in (study.base, *(scale.base for scale in study.scales.values()))):
         raise ConfigError(f"{stem}: base.seed: name seeds under seeds")
@@ -66,15 +64,15 @@ def _check_labels(stem: str, study: Study) -> None:
 
 def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
     """(where it stands, axes and labels) of everything that names any."""
-    yield from ((f"skip.{place}", where) for place, where in enumerate(study.skip, start=1))
+    yield from ((f"skip.{number}", where) for number, where in enumerate(study.skip, start=1))
     yield "baseline", {axis: [label] for axis, label in study.baseline.items()}
     for name, table in study.tables.items():
         yield f"tables.{name}", {**{axis: [] for axis in table.axes}, **table.where}
     for name, plot in study.plots.items():
         yield f"plots.{name}", {**{axis: [] for axis in plot.axes}, **plot.where}
-    for place, claim in enumerate(study.claims, start=1):
-        yield f"claims.{place}", claim.names
-        yield f"claims.{place}", claim.where
+    for number, claim in enumerate(study.claims, start=1):
+        yield f"claims.{number}", claim.names
+        yield f"claims.{number}", claim.where
     for exception in study.reference.not_comparable if study.reference else ():
         yield "reference.not_comparable", exception.where
 

@@ -9,11 +9,11 @@ from typing import cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.settings import Settings, merge, nest
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
-from fedbench.specs.parts import Axis, Label, ScaleName, Where, text_label
+from fedbench.specs.names import Axis, Label, ScaleName, Where, text_label
 from fedbench.specs.study import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
@@ -61,12 +61,11 @@ class ScaledStudy:
 
     def guessed(self, labels: Mapping[str, Label]) -> list[str]:
         """The settings behind a cell that are a weak guess (mark W), by name."""
-        found = []
-        for key, mark in self.study.marks.items():
-            own = mark.get(text_label(labels[key])) if isinstance(mark, Mapping) and key in labels else mark
-            if own == "W":
-                found.append(key)
-        return found
+        return [
+            key
+            for key, mark in self.study.marks.items()
+            if (mark.get(text_label(labels[key])) if isinstance(mark, Mapping) and key in labels else mark) == "W"
+        ]
 
 
 def study_files() -> dict[str, Path]:
@@ -86,7 +85,7 @@ def expand(
     stem, study = load_study(name)
     spec = _scale(stem, study, scale)
     whole = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
-    check_changes(changes, {key: [own for _, own in points] for key, points in whole.items()})
+    check_changes(changes, {key: [settings for _, settings in points] for key, points in whole.items()})
     base = merge(merge(nest(study.base, stem), nest(spec.base, stem)), changes)
     axes = _pick(whole, only, stem)
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
@@ -109,10 +108,10 @@ def _check_leftovers(study: ScaledStudy) -> None:
     for name, plot in study.study.plots.items():
         if plot.one_cell:
             parts.append((f"plots.{name}", "panels, or its colour,", plot.axes, plot.where))
-    for at, allowed, named, where in parts:
+    for name, allowed, named, where in parts:
         if left := [a for a in study.axes if len(study.labels(a, where)) > 1 and a not in named]:
             raise ConfigError(
-                f"{study.name}: {at}: {left[0]} has several values, so it must be among {allowed} or in where"
+                f"{study.name}: {name}: {left[0]} has several values, so it must be among {allowed} or in where"
             )
 
 
@@ -124,15 +123,15 @@ def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
         raise UserError(f"study '{stem}' has no scale '{scale}'; it has {', '.join(study.scales)}")
     if scale != "tiny":
         return spec
-    own = study.scales.get("tiny", ScaleSpec())
+    tiny = study.scales.get("tiny", ScaleSpec())
     axes = {
         key: axis[:TINY_VALUES] if isinstance(axis, list) else axis for key, axis in (study.grid | spec.grid).items()
     }
     small = {key: value for key, value in TINY.items() if key not in axes}
     return ScaleSpec(
-        base=merge(merge(nest(spec.base, stem), nest(small)), nest(own.base, stem)),
-        grid={**axes, **own.grid},
-        seeds=own.seeds or study.seeds[:1],
+        base=merge(merge(nest(spec.base, stem), nest(small)), nest(tiny.base, stem)),
+        grid={**axes, **tiny.grid},
+        seeds=tiny.seeds or study.seeds[:1],
     )
 
 
@@ -173,8 +172,8 @@ def _pick(axes: dict[str, list[Point]], only: Mapping[str, Sequence[str]], where
 
 def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequence[int], scale: str) -> Cell:
     settings = base
-    for _, own in point.values():
-        settings = merge(settings, own)
+    for _, changes in point.values():
+        settings = merge(settings, changes)
     labels = {key: label for key, (label, _) in point.items()}
     try:
         if scale == "tiny" and getattr(TrialConfig(**settings).method, "epochs", 0) > TINY_SERVER_EPOCHS:

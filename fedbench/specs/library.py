@@ -2,15 +2,14 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from fedbench.base.errors import UserError, unknown
 
-from fedbench.base.errors import ConfigError, UserError, unknown
-from fedbench.base.explain import explain
-from fedbench.base.settings import load_raw_yaml
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
-Content = TypeVar("Content", bound=BaseModel)
+Content = TypeVar("Content", bound="BaseModel")
 
 
 def built_in(folder: str) -> dict[str, Path]:
@@ -20,18 +19,21 @@ def built_in(folder: str) -> dict[str, Path]:
     return {path.stem: path for place in places for path in sorted(place.glob("*.yaml"))}
 
 
+def path_of(folder: str, name: str, what: str) -> Path:
+    """Where a built-in file (by its name) or a user's (by its path) is."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        return path
+    known = built_in(folder)
+    if name not in known:
+        raise UserError(f"{unknown(what, name, known)}; or name a .yaml file")
+    return known[name]
+
+
 def load(folder: str, name: str, model: type[Content], what: str) -> tuple[str, Content]:
     """A built-in file by its name, or a user's by its path; returns its short name and what it says."""
-    path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        known = built_in(folder)
-        if name not in known:
-            raise UserError(f"{unknown(what, name, known)}; or name a .yaml file")
-        path = known[name]
-    raw = load_raw_yaml(path)
-    try:
-        return path.stem, model.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {explain(error, model)}") from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    from fedbench.base.explain import validated
+    from fedbench.base.settings import load_raw_yaml
+
+    path = path_of(folder, name, what)
+    return path.stem, validated(model, load_raw_yaml(path), f"{path}: ")

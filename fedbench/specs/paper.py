@@ -3,7 +3,8 @@
 from itertools import product
 
 from fedbench.base.errors import ConfigError, unknown
-from fedbench.specs.parts import Label, TableSpec
+from fedbench.specs.names import Label
+from fedbench.specs.parts import TableSpec
 from fedbench.specs.study import ScaleSpec, Study
 
 Key = tuple[Label, ...]  # of a place in a table: its row labels, then its column labels
@@ -22,7 +23,7 @@ def paper_numbers(stem: str, study: Study, name: str) -> dict[Key, float]:
     keys = row_keys(table)
     columns: list[Key] = list(product(*(paper_labels(study, table, axis) for axis in table.columns)))
     columns += [(table.pool,)] if table.pool else []
-    rows, found = study.reference.tables[name], dict[Key, float]()
+    rows, numbers = study.reference.tables[name], dict[Key, float]()
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise ConfigError(f"{where} = {rows!r}: must be a list of rows, each a list")
     for row in rows:
@@ -38,8 +39,8 @@ def paper_numbers(stem: str, study: Study, name: str) -> dict[Key, float]:
             if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
                 raise ConfigError(f"{where}: {row} has {number!r}; must be a number or null")
             if number is not None:
-                found[(*row[: len(keys)], *column)] = float(number)
-    return found
+                numbers[(*row[: len(keys)], *column)] = float(number)
+    return numbers
 
 
 def paper_labels(study: Study, table: TableSpec, axis: str) -> list[Label]:

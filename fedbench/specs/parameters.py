@@ -1,18 +1,110 @@
 """The parameters of a search space: a range or a choice for a config key, perhaps under a condition."""
 
-import math
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, ClassVar, Protocol, cast
 
-from fedbench.base.errors import ConfigError, unknown
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from fedbench.base.errors import ConfigError
+from fedbench.base.fields import Chosen, Says, Strict, wrong
 from fedbench.base.settings import Settings, merge, nest
 
 Value = str | int | float | bool | None
-KINDS = ("uniform", "loguniform", "int", "choice")
 EXAMPLE = "{loguniform: [0.01, 1]}"
 # What a suggestion is scored by, and where it runs: no search may choose it.
 FIXED_KEYS = ("rounds", "seed", "eval_every", "data.validation", "run")
+
+
+class ParameterSpec(Strict):
+    """A parameter as a file has it; a kind adds its values under its own name."""
+
+    kind: ClassVar[str]
+    when: Annotated[dict[str, Value | list[Value]], Says("keys and values, such as {method.name: fedprox}")] = {}
+    """other keys and the value, or values, that they must have for this one to apply"""
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Both ends of a range, or all choices."""
+        return tuple(getattr(self, self.kind))
+
+
+class RangeSpec(ParameterSpec):
+    """Any number between two ends."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "RangeSpec":
+        low, high = cast(tuple[float, float], self.values)
+        given = f"{self.kind} = {[low, high]}"
+        if low > high:
+            raise wrong(f"{given}: low is above high; must be [low, high]")
+        if low == high:
+            raise wrong(f"{given}: an empty range; put {low} into base, or widen it")
+        if self.kind == "loguniform" and low <= 0:
+            raise wrong(f"{given}: a logarithm needs numbers above 0; raise low, or use uniform")
+        return self
+
+
+Ends = Annotated[list[float], Field(min_length=2, max_length=2), Says("[low, high], two numbers")]
+
+
+class UniformSpec(RangeSpec):
+    """Any number between two ends, all alike."""
+
+    kind = "uniform"
+    uniform: Ends
+
+
+class LogUniformSpec(RangeSpec):
+    """Any number between two ends, all orders of magnitude alike."""
+
+    kind = "loguniform"
+    loguniform: Ends
+
+
+class IntSpec(RangeSpec):
+    """A whole number between two ends."""
+
+    kind = "int"
+    int: Annotated[list[builtins.int], Field(min_length=2, max_length=2), Says("[low, high], two whole numbers")]
+    step: Annotated[builtins.int, Field(ge=1)] = 1
+    """between neighbouring values"""
+
+
+class ChoiceSpec(ParameterSpec):
+    """One of several values."""
+
+    kind = "choice"
+    choice: Annotated[list[Value], Field(min_length=1), Says("a choice of nothing; must be a list of values")]
+
+
+KINDS: Mapping[str, type[ParameterSpec]] = {
+    spec.kind: spec for spec in (UniformSpec, LogUniformSpec, IntSpec, ChoiceSpec)
+}
+
+
+def _kind(given: Mapping[str, Any]) -> type[ParameterSpec]:
+    kinds = [kind for kind in KINDS if kind in given]
+    if len(kinds) != 1:
+        raise wrong(f"{dict(given)}: must have one of {', '.join(KINDS)}, such as {EXAMPLE}")
+    return KINDS[kinds[0]]
+
+
+def _listed(given: Any) -> Any:
+    return given if isinstance(given, list) else [given]
+
+
+def _not_empty(given: dict[str, Any]) -> dict[str, Any]:
+    if not given:
+        raise wrong(f"is empty; name what to search, such as clients.lr: {EXAMPLE}")
+    return given
+
+
+OneParameter = Annotated[ParameterSpec, Chosen(_kind, KINDS.values)]
+Parameters = Annotated[  # by key; a key may have several, each with a condition of its own
+    dict[str, Annotated[list[OneParameter], BeforeValidator(_listed), Field(min_length=1)]], AfterValidator(_not_empty)
+]
 
 
 class Suggester(Protocol):
@@ -42,6 +134,12 @@ class Parameter:
     values: tuple[Value, ...]
     step: int = 1
     when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, key: str, spec: ParameterSpec) -> "Parameter":
+        """The parameter that a file describes."""
+        when = {other: tuple(_listed(values)) for other, values in spec.when.items()}
+        return cls(key, key, spec.kind, spec.values, spec.step if isinstance(spec, IntSpec) else 1, when)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -76,78 +174,26 @@ class Parameter:
         return f"{self.name} {self.kind} [{shown}]"
 
 
-def parse_parameters(raw: Mapping[str, Any], where: str) -> list[Parameter]:
-    """The parameters of a space file; a key may have several, each with a condition of its own."""
-    if not raw:
-        raise ConfigError(f"{where}: parameters is empty; name what to search, such as clients.lr: {EXAMPLE}")
-    found = []
-    for key, given in raw.items():
-        place = f"{where}: parameters.{key}"
+def parameters_in(specs: Mapping[str, Sequence[ParameterSpec]], where: str) -> list[Parameter]:
+    """The parameters of a space file, checked against each other."""
+    for key in specs:
         if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED_KEYS):
-            raise ConfigError(f"{place}: a search cannot choose it; set it in base")
-        variants = given if isinstance(given, list) else [given]
-        if not variants:
-            raise ConfigError(f"{place} is empty; give it a range or a choice, such as {EXAMPLE}")
-        found += [_parameter(key, variant, place) for variant in variants]
-    _check_order(found, where)
-    return found
+            raise ConfigError(f"{where}: parameters.{key}: a search cannot choose it; set it in base")
+    parameters = [Parameter.of(key, spec) for key, variants in specs.items() for spec in variants]
+    _check_order(parameters, where)
+    return parameters
 
 
 def _check_order(parameters: Sequence[Parameter], where: str) -> None:
     """What never applies is an error: a condition on a later parameter, a range after one that always applies."""
-    for place, parameter in enumerate(parameters):
-        earlier, later = parameters[:place], {other.key for other in parameters[place + 1 :]}
-        if wrong := [key for key in parameter.when if key in later and key != parameter.key]:
-            raise ConfigError(f"{where}: parameters.{parameter.key}: its condition is on {wrong[0]}, which comes later")
+    for index, parameter in enumerate(parameters):
+        earlier, later = parameters[:index], {other.key for other in parameters[index + 1 :]}
+        if wrong_keys := [key for key in parameter.when if key in later and key != parameter.key]:
+            raise ConfigError(
+                f"{where}: parameters.{parameter.key}: its condition is on {wrong_keys[0]}, which comes later"
+            )
         if any(other.key == parameter.key and not other.when for other in earlier):
             raise ConfigError(f"{where}: parameters.{parameter.key}: one without a condition must be the last")
-
-
-def _parameter(key: str, raw: Any, place: str) -> Parameter:
-    kinds = [kind for kind in KINDS if isinstance(raw, Mapping) and kind in raw]
-    if len(kinds) != 1:
-        raise ConfigError(f"{place} = {raw!r}: must have one of {', '.join(KINDS)}, such as {EXAMPLE}")
-    (kind,) = kinds
-    for extra in raw:
-        if extra not in (kind, "when", *(["step"] if kind == "int" else [])):
-            if extra == "step":
-                raise ConfigError(f"{place}: step is for int alone")
-            raise ConfigError(f"{place}: {unknown('key', extra, [kind, 'when', *(['step'] if kind == 'int' else [])])}")
-    values = _choices(raw[kind], place) if kind == "choice" else _range(kind, raw[kind], f"{place}.{kind}")
-    step = raw.get("step", 1)
-    if type(step) is not int or step < 1:
-        raise ConfigError(f"{place}.step = {step!r}: must be a whole number at least 1")
-    return Parameter(key, key, kind, values, step, _conditions(raw.get("when", {}), place))
-
-
-def _choices(raw: Any, place: str) -> tuple[Value, ...]:
-    if not isinstance(raw, list) or not raw:
-        raise ConfigError(f"{place}.choice = {raw!r}: a choice of nothing; must be a list of values")
-    if not all(isinstance(value, Value) for value in raw):
-        raise ConfigError(f"{place}.choice = {raw!r}: must be words, numbers, true, false or null")
-    return tuple(raw)
-
-
-def _range(kind: str, raw: Any, place: str) -> tuple[Value, ...]:
-    number = int if kind == "int" else (int, float)
-    good = isinstance(raw, list) and len(raw) == 2
-    if not good or not all(isinstance(x, number) and not isinstance(x, bool) and math.isfinite(x) for x in raw):
-        word = "whole numbers" if kind == "int" else "numbers"
-        raise ConfigError(f"{place} = {raw!r}: must be [low, high], two {word}")
-    low, high = raw
-    if low > high:
-        raise ConfigError(f"{place} = {raw!r}: low is above high; must be [low, high]")
-    if low == high:
-        raise ConfigError(f"{place} = {raw!r}: an empty range; put {low} into base, or widen it")
-    if kind == "loguniform" and low <= 0:
-        raise ConfigError(f"{place} = {raw!r}: a logarithm needs numbers above 0; raise low, or use uniform")
-    return (low, high) if kind == "int" else (float(low), float(high))
-
-
-def _conditions(raw: Any, place: str) -> dict[str, tuple[Value, ...]]:
-    if not isinstance(raw, Mapping) or not all(isinstance(key, str) for key in raw):
-        raise ConfigError(f"{place}.when = {raw!r}: must be keys and values, such as {{method.name: fedprox}}")
-    return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in raw.items()}
 
 
 def parameters_of(fixed: Settings, parameters: Sequence[Parameter]) -> list[Parameter]:
@@ -187,7 +233,7 @@ def fill(fixed: Settings, parameters: Sequence[Parameter], choose: Choose) -> Se
 
 def corners(fixed: Settings, parameters: Sequence[Parameter]) -> list[Settings]:
     """Settings that try every end and every choice of every parameter once, conditions made to hold."""
-    found = [fixed]
+    tried = [fixed]
     for parameter in parameters:
         for value in parameter.values:
 
@@ -196,8 +242,8 @@ def corners(fixed: Settings, parameters: Sequence[Parameter]) -> list[Settings]:
                     return value
                 return next((v for v in parameter.when.get(other.key, ()) if other.contains(v)), other.values[0])
 
-            found.append(fill(fixed, parameters, choose))
-    return found
+            tried.append(fill(fixed, parameters, choose))
+    return tried
 
 
 MISSING: Any = object()

@@ -1,40 +1,28 @@
-"""The parts of a study file that tables and plots are made of, and its vocabulary; data only."""
+"""The parts of a study file that tables, plots and claims are made of; data only."""
 
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from fedbench.base.errors import ConfigError, unknown
-from fedbench.base.fields import Count
-from fedbench.simulation.record import CURVES
+from fedbench.base.errors import unknown
+from fedbench.base.fields import Strict, wrong
+from fedbench.base.registry import Registry
+from fedbench.simulation.record import columns
+from fedbench.specs.names import Show, Where
 from fedbench.store.metrics import METRICS
-
-Label = str | int | float | bool | None
-Axis = list[Any] | dict[str, dict[str, Any]]
-Where = dict[str, list[Label]]  # axis -> labels; those that a scale does not have are passed over
-Point = dict[str, Label]  # axis -> label
-Show = Literal["value", "difference", "relative"]  # itself, or against the baseline: paired, in the same unit or in %
-Mark = Literal["S", "I", "W"]  # the paper states a setting; it can be inferred; it is a weak guess
-ScaleName = Literal["quick", "paper", "tiny"]
-SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
-
-
-def text_label(label: Label) -> str:
-    """A label as users type and read it: 1.0 as 1, nothing as null, the rest as it is."""
-    if label is None:
-        return "null"
-    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def _metric(name: str) -> str:
     if name not in METRICS:
-        raise ConfigError(unknown("metric", name, METRICS))
+        raise wrong(unknown("metric", name, METRICS))
     return name
 
 
 def _curve(name: str) -> str:
-    if name not in CURVES:
-        raise ConfigError(unknown("column or indicator", name, CURVES))
+    known = columns()
+    if name not in known:
+        raise wrong(unknown("column or indicator", name, known))
     return name
 
 
@@ -42,35 +30,31 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 CurveName = Annotated[str, AfterValidator(_curve)]  # what has a value every round
 
 
-class Part(BaseModel):
-    """A part of a study file: unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TableSpec(Part):
-    """One table: which axes are its rows and columns, what stands in its cells.
-
-    The best is marked in each `row`, in each `column`, or along an axis that is named, all else being equal. Several
-    values make a row each, the last row label being the metric's name. `pool` names one more column, in which the cells
-    of a row are taken together (for metrics that can).
-    """
+class TableSpec(Strict):
+    """One table: which axes are its rows and columns, what stands in its cells."""
 
     rows: list[str]
+    """axes"""
     columns: list[str]
+    """axes"""
     value: MetricName | Annotated[list[MetricName], Field(min_length=1)] = "test_accuracy"
+    """a metric, or several: a row each, the last row label being the metric's name"""
     show: Show = "value"
+    """the value itself, or its difference or relative gain (in %) to the baseline"""
     best: str | None = None
+    """where the best is marked: in each row, in each column, or along an axis, all else being equal"""
     where: Where = {}
+    """only these labels of an axis"""
     pool: str | None = None
+    """the name of one more column, in which the cells of a row are taken together (for metrics that can)"""
 
     @model_validator(mode="after")
     def _check(self) -> "TableSpec":
         ways = ["row", "column", *self.rows, *self.columns]
         if self.best is not None and self.best not in ways:
-            raise ConfigError(f"best = {self.best!r}: must be one of {', '.join(ways)}")
-        if self.pool and (len(self.columns) != 1 or not all(METRICS[name].pool for name in self.metrics)):
-            raise ConfigError("pool: needs one column axis, and metrics that can be pooled")
+            raise wrong(f"best = {self.best!r}: must be one of {', '.join(ways)}")
+        if self.pool and (len(self.columns) != 1 or not all(METRICS.get(name).pool for name in self.metrics)):
+            raise wrong("pool: needs one column axis, and metrics that can be pooled")
         return self
 
     @property
@@ -84,13 +68,19 @@ class TableSpec(Part):
         return [*self.rows, *self.columns]
 
 
-class PlotSpec(Part):
-    """What all figures share: a panel for every combination of `panels`, of the cells that `where` leaves."""
+class PlotSpec(Strict):
+    """What all figures share: a panel for every combination of `panels`, of the cells that `where` leaves.
+
+    A kind of plot is a subclass (see reports/plots), which fixes `kind` to its name and draws itself.
+    """
 
     one_cell: ClassVar[bool] = False  # whether panel and colour must leave no more than one cell
     kind: str
+    """the kind of plot"""
     panels: list[str] = []
+    """axes: a panel for every combination of their labels"""
     where: Where = {}
+    """only these labels of an axis"""
 
     @property
     def axes(self) -> list[str]:
@@ -98,103 +88,36 @@ class PlotSpec(Part):
         return self.panels
 
 
-class ColourSpec(PlotSpec):
-    """A figure that has a colour for every value of an axis."""
+class ClaimSpec(Strict):
+    """A claim of the paper: what it says, and the check that decides on it, one line for every rest of the axes.
 
-    colour: str | None = None
-
-    @property
-    def axes(self) -> list[str]:
-        """The axes that it names."""
-        return [*self.panels, *([self.colour] if self.colour else [])]
-
-
-class CurvesSpec(ColourSpec):
-    """Columns of rounds.csv, or indicators, over rounds: mean over seeds and a band of one standard deviation.
-
-    Several `y` are drawn with a line style each. `critical` marks where the local gradient coherence reaches zero.
+    A check is a subclass (see reports/checks), which fixes `check` to its name and turns a claim into evidence.
     """
 
-    one_cell = True
-    kind: Literal["curves"] = "curves"
-    y: CurveName | list[CurveName] = "test_accuracy"
-    critical: bool = False
-
-
-class SweepSpec(ColourSpec):
-    """A metric against an axis: mean over seeds with a band of one standard deviation; a column for every metric.
-
-    Values that are no numbers, or not all above zero where `log` asks for it, are evenly spaced.
-    """
-
-    one_cell = True
-    kind: Literal["sweep"] = "sweep"
-    x: str
-    y: MetricName | list[MetricName] = "test_accuracy"
+    says: str
+    """the claim, in words"""
+    check: str
+    """the check"""
+    value: MetricName = "test_accuracy"
+    """what it is about: a metric"""
     show: Show = "value"
-    log: bool = False
+    """the value itself, or its difference or relative gain (in %) to the baseline"""
+    where: Where = {}
+    """only these labels of an axis"""
 
     @property
-    def axes(self) -> list[str]:
-        """The axes that it names."""
-        return [*super().axes, self.x]
+    def names(self) -> Where:
+        """The axes that the check uses up, and the labels on them that it names."""
+        return {}
+
+    @abstractmethod
+    def evidence(self, group: Any) -> Any:
+        """One number a seed, see reports/checks/base.py."""
+
+    def complaint(self, baseline: Where) -> str | None:
+        """What is wrong with the claim in a study with this baseline, None if nothing is."""
+        return None
 
 
-class DistributionSpec(ColourSpec):
-    """How a column of rounds.csv is distributed over rounds and seeds, with the normal density that fits."""
-
-    kind: Literal["distribution"] = "distribution"
-    y: CurveName = "r"
-
-
-class ProfileSpec(ColourSpec):
-    """A table of the final model as a curve: its parameters' histogram, its loss rescaled or along an eigenvector."""
-
-    one_cell = True
-    kind: Literal["profile"] = "profile"
-    of: Literal["histogram", "rescaled", "landscape"]
-
-
-class ServerPathSpec(PlotSpec):
-    """Gamma, lambda and proxy loss over server epochs, in some rounds of the first seed."""
-
-    one_cell = True
-    kind: Literal["server_path"] = "server_path"
-    rounds: Annotated[list[Count], Field(min_length=1)]
-
-
-class HeatmapSpec(PlotSpec):
-    """Cosines of all pairs of clients' gradients in some rounds of the first seed."""
-
-    one_cell = True
-    kind: Literal["heatmap"] = "heatmap"
-    rounds: Annotated[list[Count], Field(min_length=1)]
-
-
-class PartitionSpec(PlotSpec):
-    """Which client holds how many samples of which class, for the first seed."""
-
-    one_cell = True
-    kind: Literal["partition"] = "partition"
-
-
-class CohortSpec(ColourSpec):
-    """The cohort's class distribution in some rounds of the first seed: by data sizes, and under learned weights."""
-
-    kind: Literal["cohort"] = "cohort"
-    colour: str
-    rounds: Annotated[list[Count], Field(min_length=1)]
-
-
-class SimplexSpec(PlotSpec):
-    """Test loss over the weights of three clients in one round, and the best weights of every round; first seed."""
-
-    one_cell = True
-    kind: Literal["simplex"] = "simplex"
-    round: Count
-
-
-class WeightsSpec(ColourSpec):
-    """Each client's accumulated weight against its data size and its heterogeneity degree; all seeds."""
-
-    kind: Literal["weights"] = "weights"
+PLOTS: Registry[type[PlotSpec]] = Registry("kind of plot", home="fedbench.reports.plots")
+CHECKS: Registry[type[ClaimSpec]] = Registry("check", home="fedbench.reports.checks")

@@ -1,7 +1,7 @@
 """A search space as data: base settings, methods, parameters, metric, budget and seeds, in one YAML file."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -9,55 +9,62 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from fedbench.base.errors import ConfigError, UserError, unknown
+from fedbench.base.fields import Seeds, Strict
 from fedbench.base.settings import Settings, merge, nest
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.library import built_in, load
-from fedbench.specs.parameters import Parameter, Value, corners, fill, look_up, parameters_of, parse_parameters
-from fedbench.specs.parts import Part
+from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
 
 VALIDATION = 0.2  # share of the training data that a suggestion is scored on, where the space says nothing
 TINY = {"rounds": 2, "data.train_size": 200, "clients.count": 5}
 TINY_TRIALS = 3
-MODES = {"validation_accuracy": "max", "validation_loss": "min"}
+DIRECTIONS: Mapping[str, Literal["max", "min"]] = {"validation_accuracy": "max", "validation_loss": "min"}
 
-Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 Budget = Annotated[int, Field(ge=1)]
-
-
 SpaceScaleName = Literal["quick", "paper"]
 
 
-class SpaceScale(Part):
+class SpaceScale(Strict):
     """What a scale changes: base settings are merged, the rest replaces."""
 
-    base: dict[str, Any] = Field(default_factory=dict)
+    base: dict[str, Any] = {}
     trials: Budget | None = None
     rounds: Budget | None = None
     suggestion_seeds: Seeds | None = None
     seeds: Seeds | None = None
 
 
-class Space(Part):
-    """A space file.
-
-    methods: label -> settings; each is searched for itself, with the same budget. trials: suggestions for each method.
-    rounds: of a suggestion, by default those of the base. suggestion_seeds: whose mean scores a suggestion; seeds: of
-    the table at the end.
-    """
+class Space(Strict):
+    """A space file."""
 
     title: str
+    """a headline"""
     tunes: str
-    base: dict[str, Any] = Field(default_factory=dict)
+    """what is searched, in a few words"""
+    base: dict[str, Any] = {}
+    """settings of all runs"""
     methods: Annotated[dict[str, dict[str, Any]], Field(min_length=1)] | None = None
-    parameters: dict[str, Any]
+    """names with settings: each is searched for itself, with the same budget; one method needs none"""
+    parameters: Parameters
+    """a range or a choice for a setting, or several, each with a condition"""
     metric: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
-    mode: Literal["max", "min"] = "max"
+    """what the best is the best of: the highest accuracy, or the lowest loss"""
     trials: Budget
+    """suggestions for each method"""
     rounds: Budget | None = None
+    """of a suggestion; null for those of the base"""
     suggestion_seeds: Seeds
+    """whose mean scores a suggestion"""
     seeds: Seeds
+    """of the table at the end"""
     scales: dict[SpaceScaleName, SpaceScale]
+    """what quick and paper change"""
+
+    @property
+    def direction(self) -> Literal["max", "min"]:
+        """Whether the metric is to be large or small."""
+        return DIRECTIONS[self.metric]
 
 
 @dataclass(frozen=True)
@@ -74,14 +81,14 @@ class Arm:
 
     def default(self, config: TrialConfig) -> dict[str, Value] | None:
         """The values, by parameter name, of the default settings; None where the space does not hold them all."""
-        resolved, found = config.model_dump(mode="json"), dict[str, Value]()
+        resolved, values = config.model_dump(mode="json"), dict[str, Value]()
 
         def choose(parameter: Parameter) -> Value:
-            found[parameter.name] = look_up(resolved, parameter.key)
-            return found[parameter.name]
+            values[parameter.name] = look_up(resolved, parameter.key)
+            return values[parameter.name]
 
         fill(self.fixed, self.parameters, choose)
-        return found if all(p.contains(found[p.name]) for p in self.parameters if p.name in found) else None
+        return values if all(p.contains(values[p.name]) for p in self.parameters if p.name in values) else None
 
     @property
     def slug(self) -> str:
@@ -113,12 +120,12 @@ class ScaledSpace:
 
     def suggestion_settings(self, settings: Settings) -> list[Settings]:
         """Settings of the runs that score some settings: one for each seed, part of the training data kept out."""
-        own: Settings = {"data": {"validation": self.validation}, **({"rounds": self.rounds} if self.rounds else {})}
-        return [merge(settings, {**own, "seed": seed}) for seed in self.suggestion_seeds]
+        score: Settings = {"data": {"validation": self.validation}, **({"rounds": self.rounds} if self.rounds else {})}
+        return [merge(settings, {**score, "seed": seed}) for seed in self.suggestion_seeds]
 
     def suggestion(self, settings: Settings) -> list[TrialConfig]:
         """The same runs as configs."""
-        return [TrialConfig(**own) for own in self.suggestion_settings(settings)]
+        return [TrialConfig(**run) for run in self.suggestion_settings(settings)]
 
     def final(self, settings: Settings) -> dict[int, TrialConfig]:
         """The runs of the table, by seed: as a study would run them, with all training data."""
@@ -168,11 +175,7 @@ def expand_space(
     spec = space.scales.get(cast(SpaceScaleName, "quick" if scale == "tiny" else scale))
     if spec is None:
         raise UserError(f"search space '{stem}' has no scale '{scale}'; it has {', '.join(space.scales)}")
-    if MODES[space.metric] != space.mode:
-        raise ConfigError(
-            f"{stem}: mode = '{space.mode}': {space.metric} must be searched with mode {MODES[space.metric]}"
-        )
-    check_changes(changes, {"method": [nest(own, stem) for own in (space.methods or {"": {}}).values()]})
+    check_changes(changes, {"method": [nest(settings, stem) for settings in (space.methods or {"": {}}).values()]})
     tiny = scale == "tiny"
     base = merge(nest(space.base, stem), nest(spec.base, stem))
     base = merge(merge(base, nest(TINY) if tiny else {}), changes)
@@ -210,11 +213,11 @@ def _validation(base: Settings, where: str) -> tuple[float, Settings]:
 
 def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
     """The methods of a space; without any, the base is the only one, named after its method."""
-    parameters = parse_parameters(space.parameters, where)
+    parameters = parameters_in(space.parameters, where)
     methods = space.methods or {TrialConfig(**base).method.name: {}}
     arms = []
-    for label, own in methods.items():
-        fixed = merge(base, nest(own, f"{where}: methods.{label}"))
+    for label, settings in methods.items():
+        fixed = merge(base, nest(settings, f"{where}: methods.{label}"))
         applying = parameters_of(fixed, parameters)
         if not applying:
             raise ConfigError(f"{where}: methods.{label}: no parameter applies to it, so there is nothing to search")

@@ -1,70 +1,43 @@
 """A study file as data: everything that it may say, checked key by key."""
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from fedbench.base.errors import ConfigError, unknown
-from fedbench.base.explain import explain
-from fedbench.specs.claims import (
-    BeatsSpec,
-    ClaimSpec,
-    ComparableSpec,
-    ExtremeSpec,
-    HigherSpec,
-    PairSpec,
-    SomePointSpec,
-    TrendSpec,
-    WithinSpec,
-)
-from fedbench.specs.parts import (
-    Axis,
-    CohortSpec,
-    CurvesSpec,
-    DistributionSpec,
-    HeatmapSpec,
-    Mark,
-    Part,
-    PartitionSpec,
-    PlotSpec,
-    Point,
-    ProfileSpec,
-    ScaleName,
-    ServerPathSpec,
-    SimplexSpec,
-    SweepSpec,
-    TableSpec,
-    WeightsSpec,
-    Where,
-)
+from fedbench.base.errors import unknown
+from fedbench.base.fields import Seeds, Strict, one_of, wrong
+from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
+from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, PlotSpec, TableSpec
 from fedbench.store.metrics import METRICS
 
 
-class ScaleSpec(Part):
-    """What a scale changes: base settings are merged, a named axis replaces the study's, seeds replace its seeds."""
+class ScaleSpec(Strict):
+    """What a scale changes."""
 
-    base: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, Axis] = Field(default_factory=dict)
-    seeds: list[int] | None = None
+    base: dict[str, Any] = {}
+    """settings, merged into the study's"""
+    grid: dict[str, Axis] = {}
+    """axes, each in place of the study's of that name"""
+    seeds: Seeds | None = None
+    """in place of the study's"""
 
 
-class NotComparable(Part):
+class NotComparable(Strict):
     """Cells of the paper that ours cannot be held against, by design."""
 
     where: Where
     why: str
 
 
-class Reference(Part):
-    """The paper's numbers, a list of rows for each table: row labels, then a value, or null, for each column.
+class Reference(Strict):
+    """The paper's numbers, a list of rows for each table: row labels, then a value, or null, for each column."""
 
-    tolerance: one for all, or one for each metric, or table where that needs its own.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     tolerance: float | dict[str, float]
-    not_comparable: list[NotComparable] = Field(default_factory=list)
+    """one for all, or one for each metric, or table where that needs its own"""
+    not_comparable: list[NotComparable] = []
+    """cells that cannot be compared"""
 
     @property
     def tables(self) -> Mapping[str, list[list[Any]]]:
@@ -78,74 +51,47 @@ class Reference(Part):
         return self.tolerance
 
 
-def _by_name(key: str, classes: Iterable[type[Part]]) -> dict[str, type[Part]]:
-    return {get_args(cls.model_fields[key].annotation)[0]: cls for cls in classes}
+PlotChoice = one_of("kind", PLOTS.get, PLOTS, default="curves")
+CheckChoice = one_of("check", CHECKS.get, CHECKS)
 
 
-PLOTS = _by_name(
-    "kind",
-    (
-        *(CurvesSpec, SweepSpec, DistributionSpec, ProfileSpec, ServerPathSpec),
-        *(HeatmapSpec, PartitionSpec, CohortSpec, SimplexSpec, WeightsSpec),
-    ),
-)
-CLAIMS = _by_name("check", (BeatsSpec, ComparableSpec, SomePointSpec, TrendSpec, ExtremeSpec, WithinSpec, HigherSpec))
-
-
-def _part(where: str, settings: Any, key: str, classes: Mapping[str, type[Part]], default: str | None = None) -> Part:
-    """The part of a study file that `settings` describe, of the class that their `key` names."""
-    if not isinstance(settings, Mapping):
-        raise ConfigError(f"{where} = {settings!r}: must be settings, such as {{{key}: {next(iter(classes))}, ...}}")
-    name = settings.get(key, default)
-    if not isinstance(name, str) or name not in classes:
-        raise ConfigError(f"{where}.{key}: {unknown(key, name, classes)}")
-    try:
-        return classes[name].model_validate(settings)
-    except ValidationError as error:
-        raise ConfigError(explain(error, classes[name], prefix=f"{where}.", of=f" of {name}")) from None
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
-
-
-def _table(name: str, settings: Any) -> TableSpec:
-    try:
-        return TableSpec.model_validate(settings)
-    except ValidationError as error:
-        raise ConfigError(explain(error, TableSpec, prefix=f"tables.{name}.")) from None
-    except ConfigError as error:
-        raise ConfigError(f"tables.{name}: {error}") from None
-
-
-class Study(Part):
-    """A study file. `skip` leaves out cells; `marks` say of settings or labels how sure the paper's setting is."""
+class Study(Strict):
+    """A study file."""
 
     title: str
+    """a headline"""
     shows: str
-    paper: list[str] = Field(default_factory=list)
-    base: dict[str, Any] = Field(default_factory=dict)
+    """what the study is about, in a sentence"""
+    paper: list[str] = []
+    """the paper's tables and figures that it makes again"""
+    base: dict[str, Any] = {}
+    """settings of all trials"""
     grid: dict[str, Axis]
-    skip: list[Where] = Field(default_factory=list)
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    baseline: Point = Field(default_factory=dict)
+    """the axes: values of a setting, or names with settings that change together"""
+    skip: list[Where] = []
+    """cells to leave out"""
+    seeds: Seeds
+    """a trial for each in every cell"""
+    baseline: Point = {}
+    """the point that differences are taken to, seed by seed"""
     tables: Annotated[dict[str, TableSpec], Field(min_length=1)]
-    plots: dict[str, PlotSpec] = Field(default_factory=dict)
-    claims: list[ClaimSpec] = Field(default_factory=list)
+    """the first one is table.csv, others are table-NAME.csv"""
+    plots: dict[str, Annotated[PlotSpec, PlotChoice]] = {}
+    """figures, each of a kind"""
+    claims: list[Annotated[ClaimSpec, CheckChoice]] = []
+    """the paper's claims, each with a check"""
     scales: Annotated[dict[ScaleName, ScaleSpec], Field(min_length=1)]
-    marks: dict[str, Mark | dict[str, Mark]] = Field(default_factory=dict)
+    """what quick, paper and tiny change"""
+    marks: dict[str, Mark | dict[str, Mark]] = {}
+    """how sure a setting of the paper is, or labels of an axis: S stated, I inferred, W a weak guess"""
     reference: Reference | None = None
+    """the paper's numbers"""
 
     @model_validator(mode="after")
     def _check_claims(self) -> "Study":
-        """What is compared needs something to be compared with."""
-        for place, claim in enumerate(self.claims, start=1):
-            if isinstance(claim, PairSpec) and not claim.against and not set(claim.point) & set(self.baseline):
-                raise ConfigError(
-                    f"claims.{place}: has nothing to compare with; give it 'against', or the study a baseline"
-                )
-            if isinstance(claim, PairSpec) and (extra := set(claim.against or {}) - set(claim.point)):
-                raise ConfigError(f"claims.{place}: against names {min(extra)}, so point must name it too")
-            if claim.check == "some_point_beats_baseline" and not set(claim.names) <= set(self.baseline):
-                raise ConfigError(f"claims.{place}: needs a baseline on {', '.join(claim.names)}")
+        for number, claim in enumerate(self.claims, start=1):
+            if complaint := claim.complaint({axis: [label] for axis, label in self.baseline.items()}):
+                raise wrong(f"claims.{number}: {complaint}")
         return self
 
     @model_validator(mode="after")
@@ -156,29 +102,10 @@ class Study(Part):
             return self
         for name in reference.tables:
             if name not in self.tables:
-                raise ConfigError(f"reference: {unknown('table', name, self.tables)}")
+                raise wrong(f"reference: {unknown('table', name, self.tables)}")
             if left := [m for m in self.tables[name].metrics if reference.tolerance_of(name, m) is None]:
-                raise ConfigError(f"reference.tolerance: has none for {left[0]} (table {name})")
+                raise wrong(f"reference.tolerance: has none for {left[0]} (table {name})")
         for name in reference.tolerance if isinstance(reference.tolerance, dict) else ():
             if name not in self.tables and name not in METRICS:
-                raise ConfigError(f"reference.tolerance: {unknown('metric or table', name, [*METRICS, *self.tables])}")
+                raise wrong(f"reference.tolerance: {unknown('metric or table', name, [*METRICS, *self.tables])}")
         return self
-
-    @field_validator("tables", mode="before")
-    @classmethod
-    def _tables(cls, tables: Any) -> Any:
-        return {name: _table(name, spec) for name, spec in tables.items()} if isinstance(tables, Mapping) else tables
-
-    @field_validator("plots", mode="before")
-    @classmethod
-    def _plots(cls, plots: Any) -> Any:
-        if isinstance(plots, Mapping):
-            return {name: _part(f"plots.{name}", spec, "kind", PLOTS, "curves") for name, spec in plots.items()}
-        return plots
-
-    @field_validator("claims", mode="before")
-    @classmethod
-    def _claims(cls, claims: Any) -> Any:
-        if isinstance(claims, list):
-            return [_part(f"claims.{place}", spec, "check", CLAIMS) for place, spec in enumerate(claims, start=1)]
-        return claims

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fedbench.config.trial import SIMULATION_VERSION
+from fedbench.config.identity import SIMULATION_VERSION
 from fedbench.simulation import Simulation
 
 
@@ -29,7 +29,6 @@ def environment(simulation: Simulation) -> dict[str, Any]:
         "device": str(device),
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
         "threads": simulation.config.run.threads,
-        "engine": simulation.config.run.engine,
     }
 
 

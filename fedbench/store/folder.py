@@ -12,42 +12,32 @@ from typing import Any, TextIO
 import torch
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import write_bytes, write_json
-from fedbench.base.settings import dump_yaml
-from fedbench.config.trial import TrialConfig
-from fedbench.simulation import Record, Simulation
-from fedbench.simulation.final import final_tables
-from fedbench.simulation.record import TABLES
+from fedbench.base.files import write_json, write_text
+from fedbench.base.settings import dump_yaml, load_yaml
+from fedbench.config import TrialConfig
+from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation.observe import final_tables
+from fedbench.simulation.record import columns, round_columns, tables
 from fedbench.store.environment import environment, peak_memory
 from fedbench.store.summary import correlations, summarise
 
-ROUND_COLUMNS = (
-    "round",
-    "test_accuracy",
-    "test_loss",
-    "train_loss",
-    "gamma",
-    "r",
-    "norm_opt",
-    "norm_reg",
-    "norm_w",
-    "coherence_def",
-    "coherence_mean",
-    "seconds_train",
-    "seconds_server",
-    "seconds_eval",
-)
-VALIDATION_COLUMNS = ("validation_accuracy", "validation_loss")
 NEAR_ZERO = 0.01  # the paper counts parameters "close to zero" without saying how close
 CLIENT_COLUMNS = ("round", "client", "lambda", "samples")
 
 
-class TrialFolder:
-    """Where a run writes. Used as a context manager around its rounds; every round is flushed."""
+class TrialFolder(Callback[Simulation, Record]):
+    """Where a run writes. Used as a context manager around its rounds; every round is flushed.
 
-    def __init__(self, path: Path, config: TrialConfig) -> None:
+    `summary` is there once the run is done.
+    """
+
+    summary: dict[str, Any]
+
+    def __init__(self, path: Path, config: TrialConfig, *, save_model: bool = False) -> None:
         self.path = path
-        self.columns = ROUND_COLUMNS + (VALIDATION_COLUMNS if config.validation_samples else ())
+        self.save_model = save_model
+        self._columns = round_columns(validation=bool(config.validation_samples))
+        self._tables = tables()
         self._streams: dict[str, TextIO] = {}
 
     @property
@@ -76,21 +66,20 @@ class TrialFolder:
             raise UserError(f"{path}: damaged ({type(error).__name__}); remove it to go on") from error
         return content
 
-    def open(self, simulation: Simulation) -> None:
-        """Write config and environment, and both CSV files with the rounds that the simulation has behind it."""
+    def start(self, run: Simulation) -> None:
+        """Write config and environment, and all tables with the rounds that the run has behind it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            text = dump_yaml(simulation.config.model_dump(mode="json"))
-            write_bytes(self.path / "config.yaml", text.encode())
-            self._write_environment(simulation)
-            counts = simulation.federation.split.class_counts.tolist()
+            write_text(self.path / "config.yaml", dump_yaml(run.config.model_dump(mode="json")))
+            self._write_environment(run)
+            counts = run.federation.split.class_counts.tolist()
             cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
             self._append("partition", ("client", "class", "samples"), cells)
-            for name in TABLES:
+            for name in self._tables:
                 (self.path / f"{name}.csv").unlink(missing_ok=True)
-            self._append("rounds", self.columns, [])
+            self._append("rounds", self._columns, [])
             self._append("clients", CLIENT_COLUMNS, [])
-            self.add(simulation.state.history)
+            self.add(run.state.history)
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
 
@@ -103,31 +92,36 @@ class TrialFolder:
             before = stored.pop("earlier", []) + ([stored] if stored != now else [])
         write_json(path, {**now, "earlier": before} if before else now)
 
+    def round(self, run: Simulation, seen: Record) -> None:
+        """Append a round to all tables."""
+        self.add([seen])
+
     def add(self, records: Iterable[Record]) -> None:
         """Append rounds to all tables."""
+        long = [name for name, column in columns().items() if column.file == "indicators"]
         for record in records:
-            values = record.as_dict()
-            self._append("rounds", self.columns, [[values[column] for column in self.columns]])
+            self._append("rounds", self._columns, [[getattr(record, column) for column in self._columns]])
             if record.lambda_:
                 cohort = zip(record.clients, record.lambda_, record.samples, strict=True)
                 self._append("clients", CLIENT_COLUMNS, [(record.round, *row) for row in cohort])
-            for name, rows in record.tables.items():
-                self._append(name, TABLES[name], [(record.round, *row) for row in rows])
+            values = [(name, record.indicators[name]) for name in long if name in record.indicators]
+            for name, rows in {"indicators": values, **record.tables}.items():
+                if rows:
+                    self._append(name, self._tables[name], [(record.round, *row) for row in rows])
         for stream in self._streams.values():
             stream.flush()
 
-    def finish(self, simulation: Simulation, save_model: bool) -> dict[str, Any]:
-        """Write what the final model shows, summary.json (and model.pt), drop the checkpoints; returns the summary."""
-        content = summary(simulation)
-        if content["status"] == "done":
-            for name, (columns, rows) in final_tables(simulation).items():
-                self._append(name, columns, rows)
-        if save_model and content["status"] == "done":
-            simulation.model.load(simulation.state.w, simulation.state.buffers)
-            torch.save(simulation.model.state_dict(), self.path / "model.pt")
-        write_json(self.path / "summary.json", content)
+    def end(self, run: Simulation) -> None:
+        """Write what the final model shows, summary.json (and model.pt), drop the checkpoints."""
+        self.summary = summary(run)
+        if self.summary["status"] == "done":
+            for name, (header, rows) in final_tables(run).items():
+                self._append(name, header, rows)
+            if self.save_model:
+                run.model.load(run.state.w, run.state.buffers)
+                torch.save(run.model.state_dict(), self.path / "model.pt")
+        write_json(self.path / "summary.json", self.summary)
         shutil.rmtree(self.checkpoints, ignore_errors=True)
-        return content
 
     def _append(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Add rows to a table; its file comes to be with the first."""
@@ -144,6 +138,18 @@ class TrialFolder:
     ) -> None:
         for stream in self._streams.values():
             stream.close()
+
+
+def stored_config(folder: Path) -> TrialConfig:
+    """The config of the run in a folder, as this or an earlier version wrote it."""
+    settings = load_yaml(folder / "config.yaml")
+    if not settings:
+        raise UserError(f"{folder / 'config.yaml'}: empty; name the run's settings with --config or --set")
+    settings.get("run", {}).pop("engine", None)  # 0.1 wrote the only one that it had
+    for key in ("alpha", "alpha2"):  # and null for what a partition does not use
+        if settings.get("data", {}).get(key, 0) is None:
+            del settings["data"][key]
+    return TrialConfig(**settings)
 
 
 def summary(simulation: Simulation) -> dict[str, Any]:

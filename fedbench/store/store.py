@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
 from fedbench.base.files import write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Status = Literal["done", "diverged", "failed"]
 MARKER = "trial.json"
@@ -30,8 +31,10 @@ class StoredTrial:
     summary: dict[str, Any]
     path: Path
 
-    def table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str) -> "pd.DataFrame":
         """One of the run's CSV files (see `store.folder`), without its suffix; empty if there is none."""
+        import pandas as pd
+
         path = self.path / f"{name}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbench.config.trial import LAST_ROUNDS
+from fedbench.config import LAST_ROUNDS
 from fedbench.indicators.heterogeneity import class_shares, heterogeneity_degree, weight_correlations
 from fedbench.simulation import Record
 

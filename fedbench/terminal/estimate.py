@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from fedbench.base.errors import UserError
-from fedbench.base.settings import load_yaml
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
+from fedbench.data.samples import Samples
 from fedbench.models import build, initial
 from fedbench.simulation.compute import exact
-from fedbench.simulation.federation import Samples
 from fedbench.simulation.local import Sgd, draw_plan, local_train
+from fedbench.store.folder import stored_config
 from fedbench.store.store import Store, StoredTrial
 
 PROBE_SECONDS = 20.0  # for all models together
@@ -75,7 +75,7 @@ def _stored_rates(store: Store) -> dict[Kind, float]:
 def _config(trial: StoredTrial) -> TrialConfig | None:
     """A stored trial's config, unless it needs something that is not here, such as somebody's own method."""
     try:
-        return TrialConfig(**load_yaml(trial.path / "config.yaml"))
+        return stored_config(trial.path)
     except UserError:
         return None
 

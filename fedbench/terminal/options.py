@@ -1,20 +1,11 @@
-"""The options that several command lines share: which study at which scale, and what to run it on."""
+"""The options that several command lines share. Quick to import: nothing here needs torch, or Ray."""
 
 import argparse
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedbench.base.errors import UserError
-from fedbench.base.settings import parse_assignments
-from fedbench.specs.expand import ScaledStudy, expand, study_files
-from fedbench.specs.parts import SCALES
-
-if TYPE_CHECKING:
-    from fedbench.tune.runner import RunOptions
-
-EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
-SMOKE = "smoke"
+from fedbench.specs.names import SCALES
+from fedbench.tune.options import RunOptions
 
 
 def add_study_options(options: argparse.ArgumentParser) -> None:
@@ -24,15 +15,25 @@ def add_study_options(options: argparse.ArgumentParser) -> None:
         "--scale",
         choices=SCALES,
         default="quick",
-        help="quick: minutes on a laptop (default); paper: the paper's setting",
+        help="quick: minutes on a laptop (default); paper: the paper's setting; tiny: two rounds, to try things",
     )
     add("--seeds", metavar="N[,N]", help="other seeds than the study's")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting; again for more")
     add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help="run only these points of an axis")
-    add(
-        "--import", action="append", default=[], metavar="MODULE", dest="modules", help="a module with your own methods"
-    )
     add("--out", type=Path, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
+    add_import_option(options)
+
+
+def add_import_option(options: argparse.ArgumentParser) -> None:
+    """The option that brings in what users wrote."""
+    options.add_argument(
+        "--import",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        dest="modules",
+        help="a module with methods, models, data sets and the like of your own",
+    )
 
 
 def add_list_options(options: argparse.ArgumentParser, what: str) -> None:
@@ -49,39 +50,38 @@ def add_conduct_options(options: argparse.ArgumentParser, *, fresh: str, strict:
     add("--strict", action="store_true", help=f"exit with 1 if any {strict} failed or diverged")
 
 
+def add_data_option(options: argparse.ArgumentParser) -> None:
+    """The option that says where data are."""
+    options.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)"
+    )
+
+
+def add_track_option(options: argparse.ArgumentParser) -> None:
+    """The option that asks for trackers."""
+    options.add_argument(
+        "--track", action="append", default=[], metavar="NAME", help="show every round in a tracker (tensorboard)"
+    )
+
+
 def add_run_options(options: argparse.ArgumentParser) -> None:
-    """The options that say where data are and what of the machine or cluster a trial takes."""
+    """The options that say what of the machine or cluster a trial takes, and who watches."""
     add = options.add_argument
-    add("--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)")
+    add_data_option(options)
+    add_track_option(options)
     add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto (default: start one here)")
     add("--cpus-per-trial", type=float, default=1.0, metavar="N", help="CPUs, and threads, of each trial (1)")
     add(
         "--gpus-per-trial",
         type=float,
         metavar="N",
-        help="share of a GPU for each trial (a quarter, where there are any)",
+        help="share of a GPU for each trial, and of its memory (a quarter, where there are any; 0 keeps to CPUs)",
     )
     add("--max-concurrent", type=int, metavar="N", help="trials at a time (as many as fit)")
     add(
         "--max-failures", type=int, default=3, metavar="N", help="how often a trial whose process died is restarted (3)"
     )
     add("--dashboard", action=argparse.BooleanOptionalAction, default=False, help="start Ray's dashboard")
-
-
-def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
-    """The study that the options name, expanded; all of the built-in ones under the name `all`."""
-    only: dict[str, list[str]] = {}
-    for text in options.only:
-        key, equals, values = text.partition("=")
-        if not equals or not values:
-            raise UserError(f"--only {text}: expected key=value[,value], such as data.alpha=100,1")
-        only.setdefault(key, []).append(values)
-    seeds = chosen_seeds(options)
-    if options.study == EVERYTHING and only:
-        raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
-    names = [name for name in study_files() if name != SMOKE] if options.study == EVERYTHING else [options.study]
-    changes = parse_assignments(options.set)
-    return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
 
 
 def chosen_seeds(options: argparse.Namespace) -> list[int] | None:
@@ -104,16 +104,8 @@ def check_resources(options: argparse.Namespace) -> None:
             raise UserError(f"{name} {value}: must be at least {least}")
 
 
-def slots(options: argparse.Namespace) -> int:
-    """How many trials this machine's CPUs run at a time."""
-    fit = max(1, int((os.cpu_count() or 1) / options.cpus_per_trial))
-    return min(fit, options.max_concurrent or fit)
-
-
-def run_options(options: argparse.Namespace) -> "RunOptions":
-    """What the runner needs to know; Ray is imported only here."""
-    from fedbench.tune.runner import RunOptions
-
+def run_options(options: argparse.Namespace) -> RunOptions:
+    """What the runner needs to know."""
     return RunOptions(
         out=options.out,
         data_dir=options.data_dir,
@@ -124,4 +116,5 @@ def run_options(options: argparse.Namespace) -> "RunOptions":
         max_failures=options.max_failures,
         dashboard=options.dashboard,
         modules=tuple(options.modules),
+        trackers=tuple(options.track),
     )

@@ -1,13 +1,15 @@
-"""Progress of one run: a live line in a terminal, plain lines elsewhere."""
+"""Progress of a run, a study or a search: a live line in a terminal, plain lines elsewhere."""
 
 import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedbench.simulation import Record
+from fedbench.config import TrialConfig
+from fedbench.simulation import Callback, Record, Simulation
 
 PLAIN_EVERY = 5.0  # seconds between plain lines
 
@@ -29,32 +31,37 @@ class LiveLine:
             self._bar.stop()
 
 
-class RunProgress(LiveLine):
-    """Shows round, accuracy, loss and time left. A context manager; call `show` after every round."""
+class RunProgress(LiveLine, Callback[Simulation, Record]):
+    """Shows round, accuracy, loss and time left. A context manager, and a listener of the run."""
 
-    def __init__(self, rounds: int, done: int, console: Console) -> None:
+    def __init__(self, rounds: int, console: Console) -> None:
         self.rounds = rounds
         self.console = console
         self._scores = ""
-        self._first = done
+        self._first = 0
         self._started = self._printed = time.monotonic()
         if console.is_terminal:
             columns = (TextColumn("round {task.completed:.0f}/{task.total:.0f}"), BarColumn())
             self._bar = Progress(*columns, TextColumn("{task.fields[scores]}"), TimeRemainingColumn(), console=console)
-            self._task = self._bar.add_task("", total=rounds, completed=done, scores="")
+            self._task = self._bar.add_task("", total=rounds, scores="")
 
-    def show(self, record: Record) -> None:
+    def start(self, run: Simulation) -> None:
+        """Count from the rounds that the run has behind it."""
+        self._first = run.state.round
+        self._started = self._printed = time.monotonic()
+
+    def round(self, run: Simulation, seen: Record) -> None:
         """Take in one finished round."""
-        if record.test_accuracy is not None and record.test_loss is not None:
-            self._scores = f"accuracy {100 * record.test_accuracy:.2f} %  loss {record.test_loss:.4f}"
+        if seen.test_accuracy is not None and seen.test_loss is not None:
+            self._scores = f"accuracy {100 * seen.test_accuracy:.2f} %  loss {seen.test_loss:.4f}"
         if self._bar:
-            self._bar.update(self._task, completed=record.round, scores=self._scores)
+            self._bar.update(self._task, completed=seen.round, scores=self._scores)
             return
         now = time.monotonic()
-        if now - self._printed >= PLAIN_EVERY or record.round in (self._first + 1, self.rounds):
+        if now - self._printed >= PLAIN_EVERY or seen.round in (self._first + 1, self.rounds):
             self._printed = now
-            left = (now - self._started) / (record.round - self._first) * (self.rounds - record.round)
-            print(f"round {record.round}/{self.rounds}  {self._scores}  {clock(left)} left", flush=True)
+            left = (now - self._started) / (seen.round - self._first) * (self.rounds - seen.round)
+            print(f"round {seen.round}/{self.rounds}  {self._scores}  {clock(left)} left", flush=True)
 
 
 def clock(seconds: float) -> str:
@@ -62,3 +69,107 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+class StudyProgress(LiveLine):
+    """Counts trials and rounds. A context manager; the runner tells it what happens."""
+
+    def __init__(self, trials: dict[str, TrialConfig], console: Console) -> None:
+        self.trials = trials
+        self.console = console
+        self.rounds = dict.fromkeys(trials, 0)
+        self.running: set[str] = set()
+        self.outcomes: dict[str, str] = {}
+        self.latest = ""
+        self._started = time.monotonic()
+        if console.is_terminal:
+            columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
+            self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
+            total = sum(config.rounds for config in trials.values())
+            self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
+
+    def update(self, hash_: str, round_: int, accuracy: float) -> None:
+        """A trial has got to a round."""
+        self.running.add(hash_)
+        self.rounds[hash_] = round_
+        config = self.trials[hash_]
+        self.latest = f"{config.method.name} seed {config.seed}: round {round_}, {100 * accuracy:.2f} %"
+        self._show()
+
+    def ended(self, hash_: str, outcome: str, detail: str) -> None:
+        """A trial is done, diverged or failed."""
+        self.running.discard(hash_)
+        self.outcomes[hash_] = outcome
+        config = self.trials[hash_]
+        self.rounds[hash_] = config.rounds
+        self.latest = f"{config.method.name}, {config.model}, seed {config.seed}: {detail}"
+        self._show()
+        if self._bar is None:
+            print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+
+    def _show(self) -> None:
+        if self._bar:
+            done = sum(self.rounds.values())
+            self._bar.update(self._task, completed=done, counts=self._counts(), latest=self.latest)
+
+    def _counts(self) -> str:
+        ended, bad = len(self.outcomes), sum(outcome != "done" for outcome in self.outcomes.values())
+        waiting = len(self.trials) - ended - len(self.running)
+        trouble = f", {bad} diverged or failed" if bad else ""
+        return f"{ended}/{len(self.trials)} done, {len(self.running)} running, {waiting} waiting{trouble}"
+
+    def _left(self) -> float:
+        total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
+        return (time.monotonic() - self._started) / max(done, 1) * (total - done)
+
+
+class SearchProgress(LiveLine):
+    """Counts the suggestions of one method. A context manager; the searcher tells it what happens.
+
+    label: the method; done, total: suggestions; rounds: of each; show: turns a score into text.
+    """
+
+    def __init__(
+        self, label: str, done: int, total: int, rounds: int, show: Callable[[float], str], console: Console
+    ) -> None:
+        self.label, self.done, self.total, self.rounds, self.show = label, done, total, rounds, show
+        self.crashed = 0
+        self.latest = ""
+        self._running: dict[int, int] = {}
+        self._started, self._first = time.monotonic(), done
+        if console.is_terminal:
+            columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
+            self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
+            self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
+
+    def update(self, number: int, round_: int, score: float | None) -> None:
+        """A suggestion has got to a round."""
+        self._running[number] = round_
+        text = "" if score is None else f", {self.show(score)}"
+        self.latest = f"suggestion {number}: round {round_}/{self.rounds}{text}"
+        self._show()
+
+    def ended(self, number: int, values: Mapping[str, object], outcome: str, score: float | None, reason: str) -> None:
+        """A suggestion has its outcome."""
+        round_ = self._running.pop(number, 0)
+        self.crashed += outcome == "failed"
+        self.done += outcome not in ("failed", "died")
+        what = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
+        text = "" if score is None else f" {self.show(score)}"
+        after = f" after round {round_}" if outcome in ("stopped", "diverged") else ""
+        self.latest = f"{what}: {outcome}{after}{text}" + (f" ({reason})" if reason else "")
+        self._show()
+        if self._bar is None:
+            print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+
+    def _show(self) -> None:
+        if self._bar:
+            part = sum(self._running.values()) / self.rounds
+            self._bar.update(self._task, completed=self.done + part, counts=self._counts(), latest=self.latest)
+
+    def _counts(self) -> str:
+        trouble = f", {self.crashed} failed" if self.crashed else ""
+        return f"{self.label}: {self.done}/{self.total} suggestions{trouble}"
+
+    def _left(self) -> float:
+        return (time.monotonic() - self._started) / max(self.done - self._first, 1) * (self.total - self.done)

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ import ray
 from ray import tune
 
 from fedbench.base.errors import UserError
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.data.official import cache_dir
-from fedbench.tune.progress import StudyProgress
+from fedbench.tune.options import RunOptions, StudyListener
 from fedbench.tune.trainable import payload, run_trial
 
 GPU_SHARE = 0.25  # of a GPU, for each trial, where there are GPUs and nothing was asked for
@@ -33,21 +32,6 @@ WORKER_ENV = {
     "MALLOC_TRIM_THRESHOLD_": "1073741824",
     "MALLOC_TOP_PAD_": "67108864",
 }
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How to run: where results and data are, and what of the cluster each trial takes."""
-
-    out: Path
-    data_dir: Path | None = None
-    address: str | None = None
-    cpus_per_trial: float = 1.0
-    gpus_per_trial: float | None = None
-    max_concurrent: int | None = None
-    max_failures: int = 3
-    dashboard: bool = False
-    modules: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -89,7 +73,7 @@ def private_token() -> Path:
     return path
 
 
-def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
+def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, listener: StudyListener) -> None:
     """Run all trials; returns when every one has ended, or its process has died too often.
 
     Trials whose process died are run again once the others have ended. Ctrl-C comes through as KeyboardInterrupt.
@@ -98,18 +82,14 @@ def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, p
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         gpus = gpu_share(options)
         for _ in range(options.max_failures + 1):
-            left = {hash_: config for hash_, config in trials.items() if hash_ not in progress.outcomes}
+            left = {hash_: config for hash_, config in trials.items() if hash_ not in listener.outcomes}
             if not left:
                 return
-            _fit(name, left, options, gpus, progress)
+            _fit(name, left, options, gpus, listener)
 
 
-def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: float, progress: StudyProgress) -> None:
-    threads = max(1, int(options.cpus_per_trial))
-    payloads = [
-        payload(config, options.out, options.data_dir, list(options.modules), threads, gpus)
-        for config in trials.values()
-    ]
+def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: float, listener: StudyListener) -> None:
+    payloads = [payload(config, options, gpus) for config in trials.values()]
     tuner = tune.Tuner(
         tune.with_resources(run_trial, {"cpu": options.cpus_per_trial, "gpu": gpus}),
         param_space={"trial": tune.grid_search(payloads)},
@@ -123,7 +103,7 @@ def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: f
             name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see run_trials
-            callbacks=[ProgressCallback(progress)],
+            callbacks=[ProgressCallback(listener)],
             verbose=0,
         ),
     )
@@ -131,23 +111,23 @@ def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: f
 
 
 class ProgressCallback(tune.Callback):
-    """Tells the progress display what Tune hears from the trials."""
+    """Tells the listener what Tune hears from the trials."""
 
-    def __init__(self, progress: StudyProgress) -> None:
-        self.progress = progress
+    def __init__(self, listener: StudyListener) -> None:
+        self.listener = listener
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tune pickles its callbacks into the (disposable) experiment folder; the display stays here."""
+        """Tune pickles its callbacks into the (disposable) experiment folder; the listener stays here."""
         return {}
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         """A report of a trial: a round, or its end."""
         if result.get("status") == "running":
-            self.progress.update(result["hash"], result["round"], result["test_accuracy"])
+            self.listener.update(result["hash"], result["round"], result["test_accuracy"])
         elif "status" in result:
             final = result.get("final_accuracy")
             detail = f"final {100 * final:.2f} %" if final is not None else f"{result['status']}: {result['reason']}"
-            self.progress.ended(result["hash"], result["status"], detail)
+            self.listener.ended(result["hash"], result["status"], detail)
 
 
 def _trial_name(trial: Any) -> str:

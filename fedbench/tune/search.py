@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import optuna
 
 # First, since it sets Ray's environment before Ray is imported.
-from fedbench.tune.runner import RunOptions, cluster, gpu_share  # isort: skip
+from fedbench.tune.runner import cluster, gpu_share  # isort: skip
 import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
@@ -19,12 +20,13 @@ from ray.tune.search.optuna import OptunaSearch
 from fedbench.base.errors import ConfigError
 from fedbench.base.plugins import import_modules
 from fedbench.base.settings import Settings, merge
-from fedbench.config.trial import TrialConfig
+from fedbench.config import TrialConfig
 from fedbench.searches.suggestions import Suggestions
-from fedbench.simulation.lockstep import Lockstep
+from fedbench.simulation.drive import rounds
+from fedbench.simulation.lockstep import Lockstep, Step
 from fedbench.specs.parameters import Suggester, fill
-from fedbench.tune.progress import SearchProgress
-from fedbench.tune.trainable import assigned_device
+from fedbench.tune.options import RunOptions, SearchListener
+from fedbench.tune.trainable import assigned_device, surroundings
 
 os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")  # a diverged suggestion has no score to report
 
@@ -38,7 +40,7 @@ class SuggestionTrainable(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Take in a suggestion; the runs are built with the first step."""
         self._payload: dict[str, Any] = {**config["search"], "configs": config["configs"]}
-        self._runs: Lockstep | None = None
+        self._rounds: Iterator[Step] | None = None
         self._round = 0
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -56,14 +58,14 @@ class SuggestionTrainable(tune.Trainable):
             return self._end("failed", " ".join(f"{type(error).__name__}: {error}".split())[:500])
 
     def _step(self) -> dict[str, Any]:
-        if self._runs is None:
-            self._runs = build(self._payload)
-        step = self._runs.step()
+        if self._rounds is None:
+            self._rounds = rounds(build(self._payload))
+        step = next(self._rounds)
         self._round = step.round
         if step.diverged:
             return self._end("diverged", step.diverged)
         score = {} if step.score is None else {"score": step.score}
-        if self._runs.done:
+        if step.last:
             return {**self._end("done", ""), **score}
         return {"round": step.round, "status": "running", "reason": "", **score}
 
@@ -78,9 +80,7 @@ def build(payload: dict[str, Any]) -> Lockstep:
     configs = []
     for settings in payload["configs"]:
         config = TrialConfig(**merge(settings, {"run": {"threads": payload["threads"]}}))
-        if config.run.device == "auto":
-            config = config.model_copy(update={"run": config.run.model_copy(update={"device": device})})
-        configs.append(config)
+        configs.append(config.on(device) if config.run.device == "auto" else config)
     return Lockstep(configs, payload["metric"], Path(payload["data_dir"]) if payload["data_dir"] else None)
 
 
@@ -92,15 +92,15 @@ class StoredOptunaSearch(OptunaSearch):
     """
 
     def __init__(
-        self, suggestions: Suggestions, sampler: optuna.samplers.BaseSampler, progress: SearchProgress
+        self, suggestions: Suggestions, sampler: optuna.samplers.BaseSampler, listener: SearchListener
     ) -> None:
-        self.suggestions, self.progress = suggestions, progress
+        self.suggestions, self.listener = suggestions, listener
         self._reported: dict[str, int] = {}
         suggestions.study.sampler = sampler
         super().__init__(
             space=self._define,
             metric="score",
-            mode=suggestions.space.space.mode,
+            mode=suggestions.space.space.direction,
             sampler=sampler,
             study_name=suggestions.study.study_name,
             storage=suggestions.storage,
@@ -118,21 +118,21 @@ class StoredOptunaSearch(OptunaSearch):
         if "score" in result and result["round"] > self._reported.get(trial_id, 0):
             trial.report(result["score"], result["round"])
             self._reported[trial_id] = result["round"]
-        self.progress.update(trial.number, result["round"], result.get("score"))
+        self.listener.update(trial.number, result["round"], result.get("score"))
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """The end. A process that died too often leaves no result: its suggestion is put back later."""
         trial = self._ot_trials[trial_id]
         if error or not result or "status" not in result:
             self.suggestions.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            self.progress.ended(trial.number, trial.params, "died", None, "its error is in the ray folder")
+            self.listener.ended(trial.number, trial.params, "died", None, "its error is in the ray folder")
             return
         self.on_trial_result(trial_id, result)
         outcome = "stopped" if result["status"] == "running" else result["status"]
         score, reason = result.get("score"), result["reason"]
         ended = {"outcome": outcome, "score": score, "rounds": result["round"], "reason": reason}
         self.suggestions.record(trial, {**ended, "seconds": result["time_total_s"]})
-        self.progress.ended(trial.number, trial.params, outcome, score, reason)
+        self.listener.ended(trial.number, trial.params, outcome, score, reason)
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the storage has it all."""
@@ -154,7 +154,7 @@ def asha(suggestions: Suggestions) -> Any:
     scheduler: Any = ASHAScheduler(
         time_attr="round",
         metric="score",
-        mode=suggestions.space.space.mode,
+        mode=suggestions.space.space.direction,
         max_t=rounds,
         grace_period=first_rung(rounds),
         reduction_factor=REDUCTION,
@@ -169,7 +169,7 @@ def asha(suggestions: Suggestions) -> Any:
 
 
 def search_arm(
-    suggestions: Suggestions, options: RunOptions, *, sampler: str, stop_early: bool, progress: SearchProgress
+    suggestions: Suggestions, options: RunOptions, *, sampler: str, stop_early: bool, listener: SearchListener
 ) -> None:
     """Run what the budget has left; returns when every suggestion has ended, or its process has died too often.
 
@@ -179,11 +179,11 @@ def search_arm(
     with cluster(options):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         for _ in range(options.max_failures + 1):
-            left = suggestions.left - progress.crashed
+            left = suggestions.left - listener.crashed
             if left <= 0:
                 return
             scheduler = asha(suggestions) if stop_early else None
-            searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), progress)
+            searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), listener)
             _fit(suggestions, left, options, searcher, scheduler)
             suggestions.reclaim(crashed=False)
 
@@ -195,16 +195,17 @@ def _fit(
     searcher: StoredOptunaSearch,
     scheduler: Any,
 ) -> None:
-    gpus = gpu_share(options)
+    gpus, have = gpu_share(options), ray.cluster_resources()
     tuner = tune.Tuner(
         tune.with_resources(SuggestionTrainable, {"cpu": options.cpus_per_trial, "gpu": gpus}),
-        param_space={"search": payload(suggestions, options, gpus)},
+        param_space={"search": {"metric": suggestions.space.space.metric, **surroundings(options, gpus)}},
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
             num_samples=count,
             reuse_actors=True,
-            max_concurrent_trials=slots(options, gpus),
+            # No more are asked for than run at a time, since each profits from those that have ended.
+            max_concurrent_trials=options.slots(have.get("CPU", 1), have.get("GPU", 0), gpus),
             trial_name_creator=lambda trial: f"{suggestions.arm.slug}-{trial.trial_id}",
             trial_dirname_creator=lambda trial: f"{suggestions.arm.slug}-{trial.trial_id}",
         ),
@@ -217,22 +218,3 @@ def _fit(
         ),
     )
     tuner.fit()
-
-
-def payload(suggestions: Suggestions, options: RunOptions, gpus: float) -> dict[str, Any]:
-    """What is the same for all suggestions, as plain data for a worker."""
-    return {
-        "metric": suggestions.space.space.metric,
-        "folder": str(Path.cwd()),
-        "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
-        "modules": list(options.modules),
-        "threads": max(1, int(options.cpus_per_trial)),
-        "gpus": gpus,
-    }
-
-
-def slots(options: RunOptions, gpus: float) -> int:
-    """How many suggestions run at a time: no more are asked for, since each profits from those that have ended."""
-    have = ray.cluster_resources()
-    fit = [have.get("CPU", 1) / options.cpus_per_trial] + ([have.get("GPU", 0) / gpus] if gpus else [])
-    return max(1, min(int(min(fit)), options.max_concurrent or 10**9))

@@ -11,10 +11,12 @@ from ray.util.metrics import Gauge
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
-from fedbench.config.trial import TrialConfig
-from fedbench.simulation import Record, Simulation
+from fedbench.config import TrialConfig
+from fedbench.simulation import Callback, Record, Simulation
 from fedbench.store.execute import execute, record_failure
 from fedbench.store.store import Store, StoredTrial
+from fedbench.store.trackers import trackers_of
+from fedbench.tune.options import RunOptions
 
 REPORT_SECONDS = 1.0
 
@@ -32,7 +34,8 @@ def run_trial(params: dict[str, Any]) -> None:
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})
         return
     try:
-        stored = execute(config, store, data_dir, reporter, device=lambda: assigned_device(params["gpus"]))
+        callbacks = [reporter, *trackers_of(params["trackers"], config, store.out)]
+        stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
     except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})
         return
@@ -52,7 +55,7 @@ def assigned_device(share: float) -> str:
     return "cuda:0"  # Ray shows the process only the GPUs that it may use
 
 
-class Reporter:
+class Reporter(Callback[Simulation, Record]):
     """Sends a round's scores to Tune and the dashboard, at most once a second."""
 
     def __init__(self, hash_: str) -> None:
@@ -66,30 +69,32 @@ class Reporter:
         for gauge in self._gauges.values():
             gauge.set_default_tags(tags)
 
-    def __call__(self, simulation: Simulation, record: Record) -> None:
+    def round(self, run: Simulation, seen: Record) -> None:
         """Take in one finished round."""
-        self.last["round"] = record.round
-        if record.test_accuracy is not None:
-            self.last["test_accuracy"] = record.test_accuracy
-        if time.monotonic() - self._sent >= REPORT_SECONDS and not simulation.done:
+        self.last["round"] = seen.round
+        if seen.test_accuracy is not None:
+            self.last["test_accuracy"] = seen.test_accuracy
+        if time.monotonic() - self._sent >= REPORT_SECONDS and not run.done:
             self._sent = time.monotonic()
             for name, gauge in self._gauges.items():
                 gauge.set(self.last[name])
             tune.report({**self.last, "status": "running", "reason": ""})
 
 
-def payload(
-    config: TrialConfig, out: Path, data_dir: Path | None, modules: list[str], threads: int, gpus: float
-) -> dict[str, Any]:
+def payload(config: TrialConfig, options: RunOptions, gpus: float) -> dict[str, Any]:
     """A trial as plain data for a worker."""
+    return {"hash": config.hash, "config": config.model_dump(mode="json"), **surroundings(options, gpus)}
+
+
+def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:
+    """What is the same for all trials of a command, as plain data for a worker."""
     return {
-        "hash": config.hash,
         "folder": str(Path.cwd()),
-        "config": config.model_dump(mode="json"),
-        "out": str(out.resolve()),
-        "data_dir": str(data_dir.resolve()) if data_dir else None,
-        "modules": modules,
-        "threads": threads,
+        "out": str(options.out.resolve()),
+        "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
+        "modules": list(options.modules),
+        "trackers": list(options.trackers),
+        "threads": options.threads,
         "gpus": gpus,
     }
 

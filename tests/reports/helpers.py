@@ -4,6 +4,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pandas as pd
+
+from fedbench.reports.tables import fill_tables, shown
+from fedbench.reports.values import Trials
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store
 
@@ -36,3 +40,8 @@ def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any],
                 (folder / "environment.json").write_text(json.dumps(environment))
                 content = found if isinstance(found, dict) else summary(found) if status == "done" else {}
                 store.commit(folder, config.hash, status, None if status == "done" else "why", content)
+
+
+def on_screen(study: ScaledStudy, trials: Trials, name: str, bold: tuple[str, str] = ("<", ">")) -> pd.DataFrame:
+    """A table as people read it, the best in angle brackets."""
+    return shown(study, study.study.tables[name], fill_tables(study, trials)[name], bold, "+")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedbench.base.errors import UserError
-from fedbench.reports.claims import Finding, check_claims, leave_one_out
+from fedbench.reports.checks.base import leave_one_out
+from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.report import stored_trials
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store

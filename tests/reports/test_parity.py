@@ -8,17 +8,17 @@ import pytest
 from fedbench.report import main
 from fedbench.reports.parity import parity
 from fedbench.reports.report import stored_trials
-from fedbench.reports.tables import cells_frame, shown
+from fedbench.reports.tables import fill_tables
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
-from tests.reports.helpers import fill, summary
+from tests.reports.helpers import fill, on_screen, summary
 
 
 def checked(name: str, folder: Path, outcome: Any, **options: Any) -> Any:
     study = expand(name, "paper", **{"changes": {}, "only": {}, "seeds": None, **options})
     store = Store(folder)
     fill(store, study, outcome)
-    return parity(study, cells_frame(study, stored_trials(study, store)))
+    return parity(study, fill_tables(study, stored_trials(study, store)))
 
 
 def accuracy(labels: Any, seed: int) -> float | None:
@@ -54,14 +54,14 @@ def test_the_papers_numbers_beside_changed_settings_are_starred(tmp_path: Path) 
     study = expand("client_longtail", "paper", changes={"rounds": 3}, only={}, seeds=[8])
     store = Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.6)
-    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("", ""), "+")
+    frame = on_screen(study, stored_trials(study, store), "accuracy", ("", ""))
     assert frame.loc[0, "100"] == "60.00 [61.12*]"
 
 
 def test_a_gain_is_compared_only_where_the_baseline_is_in_the_table(tmp_path: Path) -> None:
     study, store = expand("adaptive_gws", "paper", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
     fill(store, study, lambda labels, seed: {**summary(0.5), "middle_gamma": 0.98})
-    frame = parity(study, cells_frame(study, stored_trials(study, store))).set_index("table")
+    frame = parity(study, fill_tables(study, stored_trials(study, store))).set_index("table")
     assert frame.loc["gamma", "paper_gain"].isna().all()
     assert frame.loc["gain", "gain"].isna().all()
     assert set(frame.loc["gain", "tolerance"]) == {1.5}

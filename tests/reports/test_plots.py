@@ -1,25 +1,18 @@
 from pathlib import Path
 
-from fedbench.reports.plots.base import Scene, rounds_there
-from fedbench.reports.plots.kinds import KINDS
-from fedbench.reports.plots.series import over_rounds
+from fedbench.reports.plots.base import Scene, over_rounds, rounds_there
+from fedbench.reports.plots.curves import Curves
 from fedbench.reports.report import stored_trials
 from fedbench.specs.expand import expand
-from fedbench.specs.parts import CurvesSpec
-from fedbench.specs.study import PLOTS
 from fedbench.store.store import Store
 from tests.reports.helpers import fill
 
 
-def test_every_kind_of_plot_in_a_study_file_can_be_drawn() -> None:
-    assert set(KINDS) == set(PLOTS)
-
-
 def test_no_two_methods_look_alike() -> None:
     study = expand("local_epochs", "quick", changes={}, only={}, seeds=[8])
-    spec = CurvesSpec(colour="method", panels=["clients.epochs"])
+    plot = Curves(colour="method", panels=["clients.epochs"])
     scene = Scene(study, {}, [cell for cell in study.cells if cell.labels["clients.epochs"] == 1], None)
-    looks = {(colour, scene.dash(cell, spec)) for cell, colour, _ in scene.coloured(spec)}
+    looks = {(colour, plot.dash(cell, scene)) for cell, colour, _ in plot.coloured(scene)}
     assert len(looks) == len(scene.cells) == 12
 
 

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from fedbench.reports.report import make_report, stored_trials
-from fedbench.reports.tables import cells_frame, shown
+from fedbench.reports.tables import cells_frame, fill_tables
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.store import Store
-from tests.reports.helpers import fill, summary
+from tests.reports.helpers import fill, on_screen, summary
 
 ACCURACY = {1.0: 0.60, 0.99: 0.61, 0.97: 0.62, 0.95: 0.65, 0.93: 0.64, 0.9: 0.5}
 
@@ -42,7 +42,7 @@ def test_a_table_has_the_papers_layout_means_in_percent(paper: ScaledStudy, tmp_
 def test_the_papers_numbers_stay_out_of_other_scales(tmp_path: Path) -> None:
     study, store = expand("fixed_gamma", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.5)
-    assert make_report(study, store).cells["paper"].isna().all()
+    assert cells_frame(study, make_report(study, store).tables)["paper"].isna().all()
 
 
 def test_a_cell_with_missing_seeds_shows_n_and_is_never_the_best(paper: ScaledStudy, tmp_path: Path) -> None:
@@ -58,11 +58,11 @@ def test_a_cell_with_missing_seeds_shows_n_and_is_never_the_best(paper: ScaledSt
 
     fill(store, paper, outcome)
     report = make_report(paper, store)
-    row = shown(paper, report.cells, "accuracy", ("<", ">"), "+").iloc[0]
+    row = on_screen(paper, report.trials, "accuracy").iloc[0]
     assert row["0.95"].startswith("99.00+0.00 (n=2)")
     assert row["0.97"].startswith("<62.00")
     assert (row["0.9"], row["0.93"]) == ("failed", "-")
-    cells = report.cells.set_index("method.gamma")
+    cells = cells_frame(paper, report.tables).set_index("method.gamma")
     assert cells.loc[0.95, "diverged"] == 1
     assert cells.loc[0.9, "failed"] == 3
     assert cells.loc[0.95, "mean_diverged_as_chance"] == pytest.approx((99 + 99 + 10) / 3)
@@ -105,7 +105,7 @@ def test_a_table_that_mixes_environments_says_so(tmp_path: Path, paper: ScaledSt
 
 def test_rows_of_methods_say_what_they_use_of_the_proxy_set() -> None:
     study = expand("methods", "paper", changes={}, only={}, seeds=[8])
-    frame = shown(study, cells_frame(study, {}), "accuracy", ("", ""), "+")
+    frame = on_screen(study, {}, "accuracy")
     uses = dict(zip(frame["method"], frame["uses proxy"], strict=True))
     assert uses == {
         **dict.fromkeys(["FedAvg", "FedProx", "FedDyn"], "no"),
@@ -113,7 +113,7 @@ def test_rows_of_methods_say_what_they_use_of_the_proxy_set() -> None:
         **dict.fromkeys(["Server-FT", "FedLAW", "FedLAW (SWA)", "FedAvg + proxy as a client"], "labels"),
     }
     without = expand("methods", "paper", changes={}, only={"setting": ["C10 100 CNN"]}, seeds=[8])
-    frame = shown(without, cells_frame(without, {}), "accuracy", ("", ""), "+")
+    frame = on_screen(without, {}, "accuracy")
     assert frame.set_index("method").loc["FedAvg, bn=proxy", "uses proxy"] == "no"  # there is no batch norm there
 
 
@@ -125,7 +125,7 @@ def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tm
         return {**summary(0.7 if better else 0.6), "middle_gamma": 0.97 if better else 1.0}
 
     fill(store, study, outcome)
-    frame = shown(study, cells_frame(study, stored_trials(study, store)), "accuracy", ("<", ">"), "+")
+    frame = on_screen(study, stored_trials(study, store), "accuracy")
     assert frame["value"].tolist() == ["test_accuracy", "gamma"] * 4
     frame = frame.set_index(["data.alpha", "method", "value"])
     assert frame.loc[("100", "adaptive GWS", "test_accuracy"), "1"] == "<70.00+0.00 [71.98]>"
@@ -137,7 +137,7 @@ def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tm
 def test_a_relative_gain_is_paired_by_seed(tmp_path: Path) -> None:
     study, store = expand("adaptive_gws", "paper", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.05 * seed * (1.1 if labels["method"] == "adaptive GWS" else 1.0))
-    cells = cells_frame(study, stored_trials(study, store))
+    cells = cells_frame(study, fill_tables(study, stored_trials(study, store)))
     gains = cells[cells["table"] == "gain"]
     assert gains["mean"].tolist() == pytest.approx([10.0] * 12)
     assert gains["std"].tolist() == pytest.approx([0.0] * 12, abs=1e-9)
@@ -153,7 +153,7 @@ def test_the_best_loss_is_the_smallest(tmp_path: Path) -> None:
     )
     study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
     fill(store, study, lambda labels, seed: {**summary(0.5), "final_loss": labels["method.gamma"], "middle_gamma": 1.0})
-    frame = shown(study, cells_frame(study, stored_trials(study, store)), "loss", ("<", ">"), "+").set_index("value")
+    frame = on_screen(study, stored_trials(study, store), "loss").set_index("value")
     assert frame.loc["test_loss"].tolist() == ["1.0000", "<0.9000>"]
     assert frame.loc["gamma"].tolist() == ["1.0000", "1.0000"]  # no gamma is better than another
 
@@ -162,9 +162,7 @@ def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
     study, store = expand("gradient_coherence", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
     assert len(study.cells) == 5
     fill(store, study, lambda labels, seed: 0.5)
-    frame = shown(study, cells_frame(study, stored_trials(study, store)), "coherence", ("", ""), "+").set_index(
-        ["data", "value"]
-    )
+    frame = on_screen(study, stored_trials(study, store), "coherence", ("", "")).set_index(["data", "value"])
     assert frame.loc[("hybrid", "test_accuracy"), "adaptive GWS"] == "-"
     assert frame.loc[("alpha 1", "test_accuracy"), "adaptive GWS"] == "50.00"
 
@@ -172,14 +170,14 @@ def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
 def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None:
     study, store = expand("weight_correlation", "paper", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: {**summary(0.5), "pearson_size": 0.1})
-    frame = shown(study, cells_frame(study, stored_trials(study, store)), "pearson", ("", ""), "+").set_index("value")
+    frame = on_screen(study, stored_trials(study, store), "pearson").set_index("value")
     assert list(frame.columns) == ["1", "5", "both"]
     assert frame.loc["pearson_size", "1"] == "0.100 [-0.098]"
 
 
 def test_what_is_taken_together_of_a_part_is_not_shown() -> None:
     study = expand("weight_correlation", "paper", changes={}, only={"clients.epochs": ["1"]}, seeds=[8])
-    assert list(shown(study, cells_frame(study, {}), "pearson", ("", ""), "+").columns) == ["value", "1"]
+    assert list(on_screen(study, {}, "pearson").columns) == ["value", "1"]
 
 
 def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
@@ -187,7 +185,7 @@ def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
     study, store = expand("adaptive_gws", "paper", changes={}, only=picked, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: {**summary(0.5), "middle_gamma": 1.0})
     report = make_report(study, store)
-    assert set(report.cells["table"]) == {"accuracy"}
+    assert [name for name, places in report.tables.items() if places] == ["accuracy"]
     assert {path.name for path in report.files} == {"cells.csv", "table-accuracy.csv", "table-accuracy.md"} | {
         *("table-accuracy.tex", "rounds.csv.gz", "claims.csv")
     }
@@ -213,8 +211,7 @@ def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
     )
     study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
     fill(store, study, lambda labels, seed: 0.5)
-    cells = make_report(study, store).cells
-    frame = shown(study, cells, "accuracy", ("<", ">"), "+")
+    frame = on_screen(study, make_report(study, store).trials, "accuracy")
     assert frame["method.clip"].tolist() == ["null", "10"]
     assert frame["all"].tolist() == frame["25 % & more_of"].tolist() == ["<50.00>", "<50.00>"]  # both are the best
     folder = tmp_path / "out" / "studies" / "mine" / "quick"

@@ -141,7 +141,7 @@ def test_ashas_rungs_lie_at_a_third_and_not_in_the_first_rounds() -> None:
 
 
 def test_a_loss_is_searched_for_its_least(tmp_path: Path) -> None:
-    search = opened(tmp_path, SPACE.replace("trials: 4", "trials: 4\nmetric: validation_loss\nmode: min"))
+    search = opened(tmp_path, SPACE.replace("trials: 4", "trials: 4\nmetric: validation_loss"))
     for score in (0.5, 0.3, 0.4):
         search.record(ask(search, {10: score}), result("done", score, 10))
     best = search.best

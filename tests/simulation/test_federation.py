@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedbench import TrialConfig, UserError
 from fedbench.data.base import DATASETS, register_dataset
-from fedbench.simulation.federation import Split, build_federation, split_samples
+from fedbench.data.samples import Split
+from fedbench.simulation.federation import build_federation, split_samples
 
 Make = Callable[..., TrialConfig]
 TRAIN = np.repeat(np.arange(10), 400)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedbench import TrialConfig
+from fedbench.data.samples import Samples
 from fedbench.methods import Correction
 from fedbench.models import FlatModel
-from fedbench.simulation.federation import Samples
 from fedbench.simulation.local import Sgd, correct, draw_plan, local_train
 
 CPU = torch.device("cpu")

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -6,14 +7,14 @@ import pytest
 from fedbench import TrialConfig, simulate
 from fedbench.base.errors import ConfigError
 from fedbench.simulation import Record, Simulation
-from fedbench.simulation.final import final_tables
-from fedbench.simulation.record import INDICATORS
+from fedbench.simulation.observe import final_tables
+from fedbench.simulation.record import columns
 
 Make = Callable[..., TrialConfig]
 
 
 def indicators(record: Record) -> dict[str, Any]:
-    return {str(name): value for name, value in record.tables["indicators"]}
+    return dict(record.indicators)
 
 
 def test_pairs_are_recorded_on_request_and_agree_with_the_cohorts_value(tiny: Make) -> None:
@@ -71,8 +72,9 @@ def test_the_server_path_is_recorded_on_request(tiny: Make) -> None:
 
 def test_every_indicator_has_a_name_that_plots_know(tiny: Make) -> None:
     config = tiny(data__partition="hybrid", data__train_size=600, clients__count=6, indicators__hessian_every=3)
-    names = {row[0] for record in simulate(config) for row in record.tables["indicators"]}
-    assert names == set(INDICATORS)
+    names = {name for record in simulate(config) for name in record.indicators}
+    scores = {item.name for item in fields(Record)}
+    assert names == columns().keys() - scores
 
 
 def test_the_simplex_of_three_clients_is_scored_on_a_grid(tiny: Make) -> None:

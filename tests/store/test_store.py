@@ -10,19 +10,17 @@ from fedbench.store import execute as module
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.terminal.estimate import estimate
+from tests.helpers import Hear
 from tests.reports.helpers import fill
 
 Make = Callable[..., TrialConfig]
 
 
-def ignore(simulation: Simulation, record: Record) -> None: ...
-
-
 def test_a_finished_trial_is_stored_and_never_run_again(tiny: Make, tmp_path: Path) -> None:
     store, rounds = Store(tmp_path), []
-    first = execute(tiny(), store, None, lambda _, record: rounds.append(record.round))
+    first = execute(tiny(), store, None, [Hear(lambda _, record: rounds.append(record.round))])
     assert (first.status, rounds) == ("done", [1, 2, 3])
-    again = execute(tiny(), store, None, lambda _, record: rounds.append(record.round))
+    again = execute(tiny(), store, None, [Hear(lambda _, record: rounds.append(record.round))])
     assert again == first
     assert rounds == [1, 2, 3]
     assert len(first.table("rounds")) == 3
@@ -32,20 +30,20 @@ def test_a_finished_trial_is_stored_and_never_run_again(tiny: Make, tmp_path: Pa
 @pytest.mark.parametrize("damage", ["summary.json", "rounds.csv", "trial.json"])
 def test_a_damaged_entry_is_moved_aside_reported_and_run_again(tiny: Make, tmp_path: Path, damage: str) -> None:
     store = Store(tmp_path)
-    before = execute(tiny(), store, None, ignore)
+    before = execute(tiny(), store, None)
     (before.path / damage).write_text("{")
     fresh = Store(tmp_path)
     assert fresh.get(tiny().hash) is None
     (complaint,) = fresh.complaints
     assert tiny().hash[:12] in complaint
     assert len(list((tmp_path / "damaged").iterdir())) == 1
-    after = execute(tiny(), fresh, None, ignore)
+    after = execute(tiny(), fresh, None)
     assert after.summary["final_accuracy"] == before.summary["final_accuracy"]
 
 
 def test_a_missing_file_is_damage_too(tiny: Make, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    (execute(tiny(), store, None, ignore).path / "clients.csv").unlink()
+    (execute(tiny(), store, None).path / "clients.csv").unlink()
     assert store.get(tiny().hash) is None
 
 
@@ -59,14 +57,14 @@ def test_a_crash_is_an_entry_with_its_reason_and_is_tried_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(Simulation, "step", fail)
-        failed = execute(tiny(), store, None, ignore)
+        failed = execute(tiny(), store, None)
     assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: out of luck")
     assert "out of luck" in (failed.path / "traceback.txt").read_text()
-    assert execute(tiny(), store, None, ignore).status == "done"
+    assert execute(tiny(), store, None).status == "done"
 
 
 def test_a_diverged_trial_is_a_result(tiny: Make, tmp_path: Path) -> None:
-    stored = execute(tiny(clients__lr=1e30), Store(tmp_path), None, ignore)
+    stored = execute(tiny(clients__lr=1e30), Store(tmp_path), None)
     assert stored.status == "diverged"
     assert stored.reason is not None
     assert "non-finite" in stored.reason
@@ -83,11 +81,11 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(
             raise OSError("the machine went away")
 
     with pytest.raises(OSError, match="went away"):
-        execute(config, store, None, stop)
+        execute(config, store, None, [Hear(stop)])
     assert store.checkpoints(config.hash).is_dir()
-    resumed = execute(config, store, None, lambda _, record: seen.append(record.round))
+    resumed = execute(config, store, None, [Hear(lambda _, record: seen.append(record.round))])
     assert seen == [4, 5]
-    whole = execute(config, Store(tmp_path / "other"), None, ignore)
+    whole = execute(config, Store(tmp_path / "other"), None)
     columns = [c for c in whole.table("rounds").columns if not c.startswith("seconds")]
     assert resumed.table("rounds")[columns].equals(whole.table("rounds")[columns])
     assert not store.checkpoints(config.hash).exists()
@@ -95,7 +93,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(
 
 def test_two_drivers_may_store_the_same_trial(tiny: Make, tmp_path: Path) -> None:
     one, other = Store(tmp_path), Store(tmp_path)
-    execute(tiny(), one, None, ignore)
+    execute(tiny(), one, None)
     with other.entry(tiny().hash) as folder:
         (folder / "x").write_text("")
         other.commit(folder, tiny().hash, "done", None, {})

@@ -8,7 +8,10 @@ from fedbench.store.summary import correlations, critical_round, rounds_to_accur
 def run_of(rounds: int) -> list[Record]:
     return [
         Record(
-            round=t, test_accuracy=t / 1000, test_loss=1.0 / t, gamma=float(t), r=None if t % 2 else 2.0, norm_opt=1.0
+            round=t,
+            test_accuracy=t / 1000,
+            test_loss=1.0 / t,
+            indicators={"gamma": float(t), "r": None if t % 2 else 2.0, "norm_opt": 1.0},
         )
         for t in range(1, rounds + 1)
     ]
@@ -41,7 +44,8 @@ def test_a_diverged_run_has_a_reason_and_no_scores() -> None:
 
 
 def test_the_critical_point_is_the_first_round_without_coherence() -> None:
-    records = [Record(round=t, coherence_mean=value) for t, value in enumerate([0.2, None, 0.1, 0.0, 0.3, -1.0], 1)]
+    values = [0.2, None, 0.1, 0.0, 0.3, -1.0]
+    records = [Record(round=t, indicators={"coherence_mean": value}) for t, value in enumerate(values, 1)]
     assert critical_round(records) == 4
     assert critical_round(records[:3]) is None
 

@@ -12,11 +12,12 @@ import ray
 
 from fedbench.data.sets.mnist5k import Embedded
 from fedbench.report import main as report_main
-from fedbench.reports.tables import layout, places
+from fedbench.reports.report import stored_trials
+from fedbench.reports.tables import fill_tables, layout, places
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.store import Store
 from fedbench.study import main
-from fedbench.terminal.options import SMOKE
+from fedbench.terminal.studies import SMOKE
 
 Command = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.slow
@@ -43,13 +44,14 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_study_has_all_its_cells_files_and_plots(everything: Path, name: str) -> None:
     study, folder = tiny(name), everything / "studies" / name / "tiny"
     cells = pd.read_csv(folder / "cells.csv")
+    filled = fill_tables(study, stored_trials(study, Store(everything)))
     assert len(cells) == sum(len(list(places(study, table))) for table in study.study.tables.values())
     accuracies = cells[cells["value"] == "test_accuracy"]
     assert (accuracies["n"] == 1).all()
     for number, table in enumerate(study.study.tables):
         stem = "table" if number == 0 else f"table-{table}"
         written = pd.read_csv(folder / f"{stem}.csv")
-        assert written.shape == layout(study, cells, table).shape
+        assert written.shape == layout(study.study.tables[table], filled[table]).shape
         assert (folder / f"{stem}.md").stat().st_size
         assert (folder / f"{stem}.tex").stat().st_size
     for plot in study.study.plots:

@@ -55,7 +55,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     store = Store(folder / "out")
     store.prepare()
     for config in study.trials.values():
-        assert execute(config, store, None, lambda simulation, record: None).status == "done"
+        assert execute(config, store, None).status == "done"
     make_report(study, store)
     return results(folder / "out")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
+from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.data.official import Layout, Official
 from fedbench.data.readers import Labelled, read_cifar_binary, read_cifar_python
 
@@ -68,8 +68,8 @@ CIFAR100 = (
 )
 
 
-for _name, _classes, _layouts, _own in (
-    ("cifar10", 10, CIFAR10, {}),
+for _name, _classes, _layouts, _defaults in (
+    ("cifar10", 10, CIFAR10, {"method.lr": 0.01}),
     ("cifar100", 100, CIFAR100, {"clients.lr": 0.01, "clients.weight_decay": 5e-5}),
 ):
     register_dataset(
@@ -82,6 +82,6 @@ for _name, _classes, _layouts, _own in (
             load=Official(_name, _layouts, _name.upper()),
             mean=0.5,
             std=0.5,
-            defaults={**PAPER_DEFAULTS, "model": "simple_cnn", **_own},
+            defaults={"model": "simple_cnn", **_defaults},
         )
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
+from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.data.official import Layout, Official
 from fedbench.data.readers import read_idx
 
@@ -43,6 +43,6 @@ register_dataset(
         train_size=60_000,
         test_size=10_000,
         load=Official("fashion_mnist", [LAYOUT], "FashionMNIST", system=[DEBIAN]),
-        defaults={**PAPER_DEFAULTS, "model": "mlp"},
+        defaults={"model": "mlp"},
     )
 )

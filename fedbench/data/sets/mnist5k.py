@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedbench.base.errors import UserError
-from fedbench.data.base import PAPER_DEFAULTS, Arrays, Dataset, register_dataset
+from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.data.official import cached
 
 TEST_A_CLASS = 100
@@ -52,6 +52,6 @@ register_dataset(
         test_size=1000,
         load=Embedded(),
         # Batches of 128 would give a client's 200 samples two steps an epoch: hardly any learning.
-        defaults={**PAPER_DEFAULTS, "model": "mlp", "clients.epochs": 2, "clients.batch_size": 32, "rounds": 50},
+        defaults={"model": "mlp", "clients.epochs": 2, "clients.batch_size": 32, "rounds": 50},
     )
 )

@@ -1,5 +1,1 @@
-"""Figures, one style for all: colour-blind-safe, labelled, with bands for the spread over seeds."""
-
-from fedbench.reports.plots.figure import draw
-
-__all__ = ["draw"]
+"""The kinds of plots, one file each: what a study file may say of it, and how it is drawn."""

@@ -1,16 +1,21 @@
-"""What the kinds of figures share: palette, panels, lines with bands."""
+"""What a kind of plot is: its fields in a study file, and how one panel is drawn. Matplotlib is not imported here."""
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-import pandas as pd
-from matplotlib.axes import Axes
-
-from fedbench.reports.tables import Trials, finished
+from fedbench.reports.values import Trials, finished
+from fedbench.simulation.record import columns
 from fedbench.specs.expand import Cell, ScaledStudy
-from fedbench.specs.parts import ColourSpec, text_label
+from fedbench.specs.names import text_label
+from fedbench.specs.parts import PLOTS, PlotSpec
 from fedbench.store.store import StoredTrial
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 # Okabe and Ito's palette, then line styles
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
@@ -34,49 +39,100 @@ class Scene:
         """The first seed's trial, or that of the next one which is finished: for what cannot be averaged over seeds."""
         return next((trial for cell in self.cells for trial in self.done(cell)), None)
 
-    def coloured(self, spec: ColourSpec) -> list[tuple[Cell, str, str]]:
-        """(cell, colour, label) of every cell: the colour goes with its place on the colour axis."""
-        if spec.colour is None:
-            return [(cell, COLOURS[1], "") for cell in self.cells]
-        found = [(cell, self._place(cell, spec), cell.labels[spec.colour]) for cell in self.cells]
-        return [(cell, COLOURS[place % len(COLOURS)], text_label(label)) for cell, place, label in found]
+    def first_table(self, name: str) -> "pd.DataFrame":
+        """A table of that trial; empty if there is none."""
+        import pandas as pd
 
-    def dash(self, cell: Cell, spec: ColourSpec) -> str:
+        trial = self.first()
+        return trial.table(name) if trial else pd.DataFrame()
+
+
+class Plot(PlotSpec):
+    """A kind of plot. A subclass fixes `kind` to its name and draws a panel; `size` is that of a panel, in inches."""
+
+    size: ClassVar[tuple[float, float]] = (3.1, 2.4)
+
+    def parts(self, scene: Scene) -> Sequence[Any]:
+        """What every panel is made up of, side by side; none if there is nothing to show."""
+        return [None]
+
+    @abstractmethod
+    def draw(self, ax: "Axes", scene: Scene) -> None:
+        """Draw one part of a panel: `scene.part`."""
+
+
+class ColourPlot(Plot):
+    """A figure that has a colour for every value of an axis."""
+
+    colour: str | None = None
+    """an axis: a colour for every label"""
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes that it names."""
+        return [*self.panels, *([self.colour] if self.colour else [])]
+
+    def coloured(self, scene: Scene) -> list[tuple[Cell, str, str]]:
+        """(cell, colour, label) of every cell: the colour goes with its position on the colour axis."""
+        if self.colour is None:
+            return [(cell, COLOURS[1], "") for cell in scene.cells]
+        return [
+            (cell, COLOURS[self._position(cell, scene) % len(COLOURS)], text_label(cell.labels[self.colour]))
+            for cell in scene.cells
+        ]
+
+    def dash(self, cell: Cell, scene: Scene) -> str:
         """The line style of a cell: another one where the colours begin again."""
-        return DASHES[self._place(cell, spec) // len(COLOURS) % len(DASHES)]
+        return DASHES[self._position(cell, scene) // len(COLOURS) % len(DASHES)]
 
-    def _place(self, cell: Cell, spec: ColourSpec) -> int:
-        """The cell's place on the colour axis."""
-        if spec.colour is None:
+    def _position(self, cell: Cell, scene: Scene) -> int:
+        if self.colour is None:
             return 0
-        return self.study.labels(spec.colour, spec.where).index(cell.labels[spec.colour])
+        return scene.study.labels(self.colour, self.where).index(cell.labels[self.colour])
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of figure: what draws one panel, and the parts that every panel has (one by default)."""
-
-    panel: Callable[[Axes, Scene, Any], None]
-    parts: Callable[[Any, Scene], Sequence[Any]] = lambda spec, scene: [None]
-    size: tuple[float, float] = (3.1, 2.4)
+P = TypeVar("P", bound=Plot)
 
 
-def short(axis: str) -> str:
-    """The last part of an axis' name: alpha for data.alpha."""
-    return axis.rpartition(".")[2].replace("_", " ")
+def register_plot(plot: type[P]) -> type[P]:
+    """Decorate a Plot subclass; its name is the one that its field `kind` fixes."""
+    (name,) = get_args(plot.model_fields["kind"].annotation)
+    PLOTS.add(name, plot)
+    return plot
 
 
-def line(place: Axes, values: pd.DataFrame, colour: str, dash: str, label: str, **style: Any) -> None:
+def line(ax: "Axes", values: "pd.DataFrame", colour: str, dash: str, label: str, **style: Any) -> None:
     """Mean over the columns (seeds), with a band of one standard deviation, against the index."""
     mean, spread = values.mean(axis=1), values.std(axis=1)
-    place.plot(mean.index, mean, dash, color=colour, linewidth=1.3, label=label, **style)
+    ax.plot(mean.index, mean, dash, color=colour, linewidth=1.3, label=label, **style)
     if values.shape[1] > 1:
-        place.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+        ax.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
 
 
-def add_to_title(place: Axes, text: str) -> None:
+def over_rounds(trial: StoredTrial, name: str) -> "pd.Series[float]":
+    """A column of rounds.csv or an indicator, by round, as people read it (accuracies in percent)."""
+    import pandas as pd
+
+    factor, rounds = columns()[name].factor, trial.table("rounds").set_index("round")
+    if name in rounds:
+        return factor * rounds[name].dropna()
+    table = trial.table("indicators")
+    if table.empty:
+        return pd.Series(dtype=float)
+    return factor * table[table["name"] == name].set_index("round")["value"]
+
+
+def add_to_title(ax: "Axes", text: str) -> None:
     """One more line of a panel's title."""
-    place.set_title("\n".join(part for part in (place.get_title(), text) if part), fontsize=9)
+    ax.set_title("\n".join(part for part in (ax.get_title(), text) if part), fontsize=9)
+
+
+def whole_ticks(*axes: "Axis") -> None:
+    """Ticks at whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in axes:
+        axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def listed(value: str | list[str]) -> list[str]:

@@ -1,27 +1,15 @@
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from fedbench.base.errors import UserError
-from fedbench.data import partition
-from fedbench.data.partition import (
-    REDRAWS,
-    Indices,
-    apportion,
-    class_order,
-    dirichlet,
-    draw_until_all_have_data,
-    hybrid,
-    iid,
-    longtail_counts,
-    three_node,
-)
-
-Labels = NDArray[np.int64]
+from fedbench.data.classes import Indices, Labels, apportion, class_order, longtail_counts
+from fedbench.data.partitions import PARTITIONS, DataSettings, Partition, three_node
+from fedbench.data.partitions.base import REDRAWS
+from fedbench.data.partitions.dirichlet import dirichlet
 
 
 def labels_of(classes: int, size: int) -> Labels:
@@ -29,13 +17,11 @@ def labels_of(classes: int, size: int) -> Labels:
 
 
 def partition_by(rule: str, n: int, alpha: float, alpha2: float, labels: Labels, seed: int) -> list[Indices]:
-    rng, samples = np.random.default_rng(seed), np.arange(len(labels))
-    rules: dict[str, Callable[[], list[Indices]]] = {
-        "iid": lambda: iid(n, samples, rng),
-        "dirichlet": lambda: dirichlet(n, alpha, samples, labels, rng),
-        "hybrid": lambda: hybrid(n, alpha, alpha2, samples, labels, rng),
-    }
-    return rules[rule]()
+    partition, rng, samples = PARTITIONS.get(rule), np.random.default_rng(seed), np.arange(len(labels))
+    alphas = {"alpha": alpha, "alpha2": alpha2}
+    known = {key: value for key, value in alphas.items() if key in partition.Settings.model_fields}
+    settings = partition.Settings.model_validate({"partition": rule, **known})
+    return partition.draw(settings, n, samples, labels, rng)
 
 
 @given(
@@ -60,17 +46,17 @@ def test_three_nodes_have_one_size_and_use_no_sample_twice(
     alpha: float, alpha2: float, classes: int, seed: int
 ) -> None:
     labels = labels_of(classes, 600)
-    parts = three_node(alpha, alpha2, np.arange(600), labels, np.random.default_rng(seed))
+    parts = partition_by("three_node", 3, alpha, alpha2, labels, seed)
     assert len({len(part) for part in parts}) == 1
     together = np.concatenate(parts)
     assert len(set(together)) == len(together)
 
 
 def test_the_three_node_cut_keeps_each_clients_class_proportions(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels, rng = labels_of(5, 20_000), np.random.default_rng(3)
-    cut = three_node(1.0, 0.5, np.arange(20_000), labels, rng)
-    monkeypatch.setattr(partition, "apportion", lambda counts, total: counts)  # the same draw, not cut
-    whole = three_node(1.0, 0.5, np.arange(20_000), labels, np.random.default_rng(3))
+    labels = labels_of(5, 20_000)
+    cut = partition_by("three_node", 3, 1.0, 0.5, labels, seed=3)
+    monkeypatch.setattr(three_node, "apportion", lambda counts, total: counts)  # the same draw, not cut
+    whole = partition_by("three_node", 3, 1.0, 0.5, labels, seed=3)
     assert min(len(part) for part in whole) == len(cut[0])
     assert max(len(part) for part in whole) > 1.2 * len(cut[0])
     for before, after in zip(whole, cut, strict=True):
@@ -99,26 +85,36 @@ def test_dirichlet_counts_follow_the_drawn_proportions() -> None:
 
 def test_the_first_half_of_a_hybrid_is_the_balanced_one() -> None:
     labels = np.repeat(np.arange(10), 1000)
-    parts = hybrid(20, 10.0, 0.1, np.arange(10_000), labels, np.random.default_rng(1))
+    parts = partition_by("hybrid", 20, 10.0, 0.1, labels, seed=1)
     shares = np.stack([np.bincount(labels[part], minlength=10) / len(part) for part in parts])
     assert shares[:10].std(1).max() < shares[10:].std(1).min()
 
 
+class Drawn(Partition[DataSettings]):
+    """A partition whose draws are given."""
+
+    def __init__(self, draws: Iterator[list[Indices]]) -> None:
+        self.draws = draws
+
+    def draw(
+        self, settings: DataSettings, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
+    ) -> list[Indices]:
+        return next(self.draws)
+
+    def redraws(self) -> int:
+        rng, none = np.random.default_rng(0), np.arange(0)
+        return self.split(DataSettings(partition="drawn"), 1, none, none, rng)[1]
+
+
 def test_redraws_are_bounded_and_end_in_an_error() -> None:
-    draws = []
-
-    def never() -> list[Indices]:
-        draws.append(1)
-        return [np.arange(3), np.arange(0)]
-
+    draws = iter([[np.arange(3), np.arange(0)]] * (REDRAWS + 1))
     with pytest.raises(UserError, match="some client without data"):
-        draw_until_all_have_data(never, "here")
-    assert len(draws) == REDRAWS
+        Drawn(draws).redraws()
+    assert len(list(draws)) == 1
 
 
 def test_redraws_are_counted() -> None:
-    draws = iter([[np.arange(0)], [np.arange(0)], [np.arange(1)]])
-    assert draw_until_all_have_data(lambda: next(draws), "here")[1] == 2
+    assert Drawn(iter([[np.arange(0)], [np.arange(0)], [np.arange(1)]])).redraws() == 2
 
 
 @given(weights=st.lists(st.integers(0, 1000), min_size=1, max_size=40).filter(any), total=st.integers(0, 500))

@@ -1,0 +1,57 @@
+"""Everything that two settings can get wrong between them."""
+
+from typing import TYPE_CHECKING
+
+from fedbench.base.errors import ConfigError
+from fedbench.config.resolve import named
+from fedbench.data.partitions import PARTITIONS
+from fedbench.indicators import INDICATORS
+from fedbench.models import MODELS
+
+if TYPE_CHECKING:
+    from fedbench.config.schema import TrialConfig
+
+
+def check(config: "TrialConfig") -> None:
+    """Raise ConfigError for the first that is wrong."""
+    data, dataset, n = config.data, config.dataset, config.clients.count
+    named("model", config.model, MODELS.get)
+    _ = config.uses_batch_norm  # builds the model, without memory: an error if it does not fit the images
+    if complaint := PARTITIONS.get(data.partition).check(n):
+        raise ConfigError(f"clients.count = {n}: {complaint} with data.partition={data.partition}")
+    for key, given, total in (
+        ("train_size", data.train_size, dataset.train_size),
+        ("test_size", data.test_size, dataset.test_size),
+    ):
+        if given is not None and given > total:
+            raise ConfigError(f"data.{key} = {given}: {dataset.name} has {total} images there; must be at most {total}")
+    if n > (left := config.train_samples - config.validation_samples):
+        raise ConfigError(f"clients.count = {n}: more clients than training samples; must be at most {left}")
+    for _, indicator in INDICATORS.items():
+        if complaint := indicator.check(config.indicators, n, config.participants):
+            raise ConfigError(complaint)
+    check_proxy(config)
+
+
+def check_proxy(config: "TrialConfig") -> None:
+    """The proxy set must exist where it is used, fit into its pool, and leave images to score on."""
+    test, proxy, pool = config.test_samples, config.proxy, config.proxy_pool
+    if config.uses_proxy and proxy.size == 0:
+        user = f"method.name={config.method.name}" if config.method.proxy_use != "none" else "bn=proxy"
+        raise ConfigError(f"proxy.size = 0: {user} needs a proxy set; must be a whole number at least 1")
+    if proxy.size >= test:
+        raise ConfigError(
+            f"proxy.size = {proxy.size}: drawn from {test} test images, some must be left; must be below {test}"
+        )
+    if pool >= test:
+        raise ConfigError(f"proxy.pool = {pool}: leaves none of {test} test images to score on; must be below {test}")
+    if not config.uses_proxy:
+        return
+    if proxy.longtail == 1 and pool < proxy.size:
+        raise ConfigError(f"proxy.pool = {pool}: smaller than the proxy set; must be at least {proxy.size}")
+    if proxy.longtail > 1 and not any(config.proxy_counts):
+        raise ConfigError(
+            f"proxy.size = {proxy.size}: leaves no image of any class with proxy.longtail={proxy.longtail}"
+        )
+    if proxy.longtail > 1 and pool < (need := max(config.proxy_counts) * config.dataset.num_classes):
+        raise ConfigError(f"proxy.pool = {pool}: too small for this long tail's first class; must be at least {need}")

@@ -1,0 +1,73 @@
+"""What makes two configs the same experiment: the canonical form, and its hash."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from fedbench.base.settings import Settings
+from fedbench.data.base import DATASETS
+from fedbench.data.partitions import PARTITIONS
+from fedbench.indicators.base import canonical_indicators
+from fedbench.methods import METHODS
+from fedbench.models import MODELS
+
+if TYPE_CHECKING:
+    from fedbench.config.schema import TrialConfig
+
+LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
+
+# Raised by hand whenever the same config gives other results than before (tests/test_golden.py tells).
+SIMULATION_VERSION = 1
+
+ALPHAS = ("alpha", "alpha2")  # null in the form of partitions that have none
+
+
+def canonical(config: "TrialConfig") -> Settings:
+    """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
+    form = config.model_dump(mode="json", exclude={"run", "method", "indicators"})
+    form |= {"method": config.method.canonical(), "indicators": canonical_indicators(config.indicators)}
+    form["data"] |= {key: form["data"].get(key) for key in ALPHAS}
+    form["data"] |= {
+        "train_size": config.train_samples,
+        "test_size": config.test_samples,
+        "validation": config.validation_samples,
+    }
+    form["eval_every"] = min(config.eval_every, max(1, config.rounds - LAST_ROUNDS + 1))  # larger ones skip no more
+    if not config.uses_batch_norm:
+        form["bn"] = "average"
+    _normalise_clients(form["clients"], config)
+    if config.uses_proxy:
+        form["proxy"]["pool"] = config.proxy_pool
+        if config.proxy.longtail == 1:
+            form["proxy"]["longtail_total"] = "head"
+    else:
+        form["proxy"] = {"pool": config.proxy_pool}
+    form["versions"] = versions(config)
+    return form
+
+
+def _normalise_clients(clients: Settings, config: "TrialConfig") -> None:
+    clients |= {"participation": config.participants, "corrupted": config.corrupted_clients}
+    if config.clients.holdout * config.train_samples < 1:
+        clients["holdout"] = 0
+    if not config.clients.momentum:
+        clients["momentum_state"] = "reset"
+
+
+def versions(config: "TrialConfig") -> Settings:
+    """Of the simulation, and of what comes from outside the package."""
+    outside = {
+        "data": DATASETS.version(config.data.name),
+        "partition": PARTITIONS.version(config.data.partition),
+        "model": MODELS.version(config.model),
+        "method": METHODS.version(config.method.name),
+    }
+    given = {kind: version for kind, version in outside.items() if version is not None}
+    return {"simulation": SIMULATION_VERSION, **given}
+
+
+def digest(form: Settings) -> str:
+    """Sha256 of a canonical form."""
+    plain = json.loads(json.dumps(form), parse_float=lambda text: float(text) + 0.0)  # -0.0 is 0.0
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,89 @@
+"""What a partition is: settings under `data.`, and a rule that deals samples out to clients."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
+
+import numpy as np
+from pydantic import Field
+
+from fedbench.base.errors import UserError
+from fedbench.base.fields import Count, Says, Share, Strict
+from fedbench.base.registry import Registry
+from fedbench.data.classes import Indices, Labels
+
+REDRAWS = 100
+
+Alpha = Annotated[float, Field(gt=0, le=1e30), Says("a number above 0")]
+Rho = Annotated[float, Field(ge=1, le=1e30)]
+
+
+class DataSettings(Strict):
+    """The data set and how it is split over clients; a partition fixes `partition` to its name and adds its own."""
+
+    name: str = "mnist5k"
+    """the data set"""
+    partition: str
+    """how the training set is split over clients"""
+    longtail: Rho = 1.0
+    """rho of a long-tailed training set, class counts n_max * rho^(-c/(C-1)); 1 for none"""
+    train_size: Count | None = None
+    """use fewer training images, classes in proportion; null for all"""
+    test_size: Count | None = None
+    """use fewer test images, classes in proportion; null for all"""
+    validation: Share = 0.0
+    """share of the training data kept out; its score is recorded beside the test score"""
+
+
+S = TypeVar("S", bound=DataSettings)
+
+
+class Partition(ABC, Generic[S]):
+    """A rule that splits samples over clients. `defaults` are config keys that it sets where nobody else does."""
+
+    Settings: ClassVar[type[DataSettings]]
+    defaults: ClassVar[Mapping[str, object]] = {}
+    group_names: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, clients: int) -> str | None:
+        """What is wrong with this number of clients ("must be ..."), None if nothing is."""
+        return None
+
+    def groups(self, clients: int) -> dict[str, range]:
+        """Groups of clients that indicators and plots tell apart, by the names in `group_names`."""
+        return {}
+
+    @abstractmethod
+    def draw(
+        self, settings: S, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
+    ) -> list[Indices]:
+        """One array of sample indices a client; unless it says otherwise, every sample is used exactly once."""
+
+    def split(
+        self, settings: S, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
+    ) -> tuple[list[Indices], int]:
+        """Draw until no client is left without data: the shards, and the number of redraws that it took."""
+        for redraws in range(REDRAWS):
+            shards: list[Indices] = self.draw(settings, clients, samples, labels, rng)
+            if all(len(shard) for shard in shards):
+                return shards, redraws
+        raise UserError(
+            f"data.partition={settings.partition} over {clients} clients: {REDRAWS} draws all left some client without "
+            "data; use fewer clients (clients.count), more data (data.train_size) or a larger data.alpha"
+        )
+
+
+PARTITIONS: Registry[Partition[Any]] = Registry("partition", home="fedbench.data.partitions")
+
+P = TypeVar("P", bound=type[Partition[Any]])
+
+
+def register_partition(version: str | None = None) -> Callable[[P], P]:
+    """Decorate a Partition subclass; its name is the one that its Settings fix. One from outside gives a `version`."""
+
+    def register(partition: P) -> P:
+        (name,) = get_args(partition.Settings.model_fields["partition"].annotation)
+        PARTITIONS.add(name, partition(), version)
+        return partition
+
+    return register

@@ -1,0 +1,159 @@
+"""What an indicator is: settings under `indicators.`, the columns and tables that it fills, and what it computes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import create_model
+from torch import Tensor
+
+from fedbench.base.fields import Strict
+from fedbench.base.registry import Registry
+from fedbench.data.samples import Federation
+from fedbench.indicators.scoring import Score, score
+from fedbench.methods import Cohort, Update
+from fedbench.models import FlatModel
+
+Row = tuple[float | int | str | None, ...]
+Rows = Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number that a round may have: its name in files, and how people read it.
+
+    label: with its unit, for the axis of a plot; short: in a legend, where one plot has several; axis: what such a
+    plot's axis is called; factor: from files to plots (100 for percent); log: on a logarithmic axis; file: a column
+    of rounds.csv, or a name in indicators.csv.
+    """
+
+    name: str
+    label: str
+    short: str = ""
+    axis: str = ""
+    factor: float = 1.0
+    log: bool = False
+    file: Literal["rounds", "indicators"] = "indicators"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What an indicator may look at: the global model as it is now, the data, and where in the run this is.
+
+    w [P], buffers [Q]: the global model; predict(w, buffers): logits and labels over the test set, batch by batch.
+    """
+
+    round: int
+    rounds: int
+    seed: int
+    model: FlatModel
+    w: Tensor
+    buffers: Tensor
+    federation: Federation
+    predict: Callable[[Tensor, Tensor], Iterator[tuple[Tensor, Tensor]]]
+
+    def score(self, w: Tensor) -> Score:
+        """Accuracy and loss of parameters w [P] on the test set."""
+        return score(self.predict(w, self.buffers))
+
+    def due(self, every: int) -> bool:
+        """Whether something costly is due: every so many rounds (0 for never), and in the last one."""
+        return every > 0 and (self.round % every == 0 or self.round == self.rounds)
+
+
+@dataclass(frozen=True)
+class RoundMoment(Moment):
+    """The same at the end of a round, and how the model came about: the cohort, and what was made of it."""
+
+    cohort: Cohort
+    update: Update
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an indicator found: numbers by column, rows by table (without the round)."""
+
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    tables: Mapping[str, Rows] = field(default_factory=dict)
+
+
+NOTHING = Observation()
+
+
+class NoSettings(Strict):
+    """For indicators that are always there."""
+
+
+S = TypeVar("S", bound=Strict)
+
+
+class Indicator(Generic[S]):
+    """Something to record. Subclasses are stateless, and never change a result.
+
+    `tables` names tables with a row or more a round, `final_tables` those of the final model: CSV files with these
+    columns, the round before them in the former.
+    """
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[Strict]] = NoSettings
+    tables: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    final_tables: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    def columns(self) -> Sequence[Column]:
+        """The numbers that a round may have."""
+        return ()
+
+    def check(self, settings: S, clients: int, participants: int) -> str | None:
+        """What is wrong with the settings in a run of so many clients, of whom so many take part in a round."""
+        return None
+
+    def canonical(self, settings: S) -> dict[str, object]:
+        """The settings that can change what is recorded, for the hash."""
+        return settings.model_dump(mode="json", include=set(type(self).Settings.model_fields))
+
+    def observe(self, settings: S, moment: RoundMoment) -> Observation:
+        """Look at a round."""
+        return NOTHING
+
+    def conclude(self, settings: S, moment: Moment) -> Mapping[str, Rows]:
+        """Look at the final model, once all rounds are done: rows by table."""
+        return {}
+
+
+INDICATORS: Registry[Indicator[Any]] = Registry("indicator", home="fedbench.indicators")
+
+I = TypeVar("I", bound=type[Indicator[Any]])  # noqa: E741
+
+
+def register_indicator(version: str | None = None) -> Callable[[I], I]:
+    """Decorate an Indicator subclass, which has a `name`; one from outside the package gives a `version`."""
+
+    def register(indicator: I) -> I:
+        INDICATORS.add(indicator.name, indicator(), version)
+        return indicator
+
+    return register
+
+
+def indicator_settings() -> type[Strict]:
+    """One class with the settings of all indicators that there are."""
+    return _composed(tuple(indicator.Settings for _, indicator in INDICATORS.items()))
+
+
+@lru_cache
+def _composed(parts: tuple[type[Strict], ...]) -> type[Strict]:
+    bases = tuple(dict.fromkeys(part for part in parts if part.model_fields))
+    return create_model("IndicatorSettings", __base__=bases or Strict)
+
+
+def canonical_indicators(settings: Strict) -> dict[str, object]:
+    """What is recorded, for the hash. A plugin's indicator counts where it is set to something."""
+    form: dict[str, object] = {}
+    for name, indicator in INDICATORS.items():
+        given, version = indicator.canonical(settings), INDICATORS.version(name)
+        if version is None:
+            form |= given
+        elif given != indicator.canonical(indicator_settings()()):
+            form |= {**given, f"{name} version": version}
+    return form

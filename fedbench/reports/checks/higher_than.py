@@ -1,0 +1,23 @@
+"""One metric is higher than another."""
+
+from typing import Literal
+
+from fedbench.reports.checks.base import Check, Evidence, Group, paired_differences, register_check
+from fedbench.specs.parts import MetricName
+from fedbench.store.metrics import METRICS
+
+
+@register_check
+class HigherThan(Check):
+    """The value is higher than the metric `than` of the same trials."""
+
+    check: Literal["higher_than"]
+    than: MetricName
+    """the other metric"""
+
+    def evidence(self, group: Group) -> Evidence:
+        """The difference of two metrics."""
+        (cell,) = group.cells.values()
+        sample = paired_differences(group.read(cell, self.value), group.read(cell, self.than))
+        text = f"{self.metric.label} - {METRICS.get(self.than).label}:"
+        return Evidence(text, sample, digits=self.metric.digits)

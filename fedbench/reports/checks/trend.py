@@ -1,0 +1,29 @@
+"""Something rises or falls along an axis."""
+
+from typing import Literal
+
+import numpy as np
+
+from fedbench.reports.checks.base import AxisCheck, Evidence, Group, register_check
+
+
+@register_check
+class Trend(AxisCheck):
+    """The value `rises` or `falls` (`direction`) along `axis`: the slope over its points, in order."""
+
+    check: Literal["trend"]
+    direction: Literal["rises", "falls"]
+    """which way"""
+
+    def evidence(self, group: Group) -> Evidence:
+        """The least-squares slope over the points of the axis, in order (steps count alike), has the claimed sign."""
+        values, left = group.points(self.axis)
+        points = list(values.values())
+        if len(points) < 2:
+            return Evidence("", [])
+        sign = 1 if self.direction == "rises" else -1
+        slopes = [
+            float(np.polyfit(range(len(points)), [point[seed] for point in points], 1)[0]) for seed in sorted(points[0])
+        ]
+        text = f"{self.subject}, {self.direction.removesuffix('s')} a step of {self.axis}:"
+        return Evidence(text, [sign * slope for slope in slopes], digits=self.metric.digits + 1, left=left)

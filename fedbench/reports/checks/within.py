@@ -1,0 +1,27 @@
+"""Something lies between two bounds."""
+
+from typing import Literal
+
+from fedbench.reports.checks.base import Check, Evidence, Group, register_check
+
+INFINITE = float("inf")
+
+
+@register_check
+class Within(Check):
+    """The value lies between `low` and `high`, or on one side of one of them."""
+
+    check: Literal["within"]
+    low: float = -INFINITE
+    """the lower bound, if any"""
+    high: float = INFINITE
+    """the upper bound, if any"""
+
+    def evidence(self, group: Group) -> Evidence:
+        """The value itself."""
+        (cell,) = group.cells.values()
+        bounds = f"between {self.low:g} and {self.high:g}"
+        if self.low == -INFINITE or self.high == INFINITE:
+            bounds = f"below {self.high:g}" if self.low == -INFINITE else f"above {self.low:g}"
+        values = list(group.read(cell, self.value).values())
+        return Evidence(f"{self.subject} ({bounds}):", values, self.low, self.high, self.metric.digits)

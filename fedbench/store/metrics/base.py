@@ -1,0 +1,109 @@
+"""What a metric is: one number a trial, with its reducer over rounds, its unit and its digits.
+
+A metric reads what a finished trial left behind (its summary and its tables) and gives a float, or None where it is
+not defined. Accuracies are percent here, as everywhere that people look at tables.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from fedbench.base.registry import Registry
+from fedbench.config.identity import LAST_ROUNDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EARLY = 0.1  # the share of all rounds that "early" means
+
+
+class TrialData(Protocol):
+    """What a metric may look at."""
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """What summary.json holds."""
+        ...
+
+    def table(self, name: str) -> "pd.DataFrame":
+        """One of the trial's CSV files, without its suffix; empty if there is none."""
+        ...
+
+
+Reader = Callable[[TrialData], float | None]
+Reducer = Callable[["pd.Series[float]"], float]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`label`: name and unit, for axes; `digits` after the point; `pool`: the metric of several trials together.
+
+    `better`: the one of several values that is the best, where there is such a thing.
+    """
+
+    label: str
+    read: Reader
+    digits: int = 2
+    pool: Callable[[Sequence[TrialData]], float | None] | None = None
+    better: Literal["higher", "lower"] | None = None
+
+
+METRICS: Registry[Metric] = Registry("metric", home="fedbench.store.metrics")
+
+
+def register_metric(name: str, metric: Metric) -> None:
+    """Make a metric known by its name."""
+    METRICS.add(name, metric)
+
+
+def summary(key: str, factor: float = 1.0) -> Reader:
+    """A number of the summary."""
+
+    def read(trial: TrialData) -> float | None:
+        value = trial.summary.get(key)
+        return None if value is None else factor * value
+
+    return read
+
+
+def column(name: str, reduce: Reducer, factor: float = 1.0) -> Reader:
+    """A reduction of a column of rounds.csv, by round."""
+
+    def read(trial: TrialData) -> float | None:
+        rounds = trial.table("rounds")
+        values = rounds.set_index("round")[name].dropna() if name in rounds else ()
+        return factor * float(reduce(values)) if len(values) else None
+
+    return read
+
+
+def indicator(name: str, reduce: Reducer) -> Reader:
+    """A reduction over rounds of a row of indicators.csv."""
+
+    def read(trial: TrialData) -> float | None:
+        table = trial.table("indicators")
+        values = table.loc[table["name"] == name, "value"].dropna() if len(table) else ()
+        return float(reduce(values)) if len(values) else None
+
+    return read
+
+
+def early(values: "pd.Series[float]") -> float:
+    """The mean over the first tenth of the rounds, or the first value if there is none so early."""
+    first = values[values.index <= max(1, round(EARLY * values.index.max()))]
+    return float(first.mean() if len(first) else values.iloc[0])
+
+
+def late(values: "pd.Series[float]") -> float:
+    """The mean of the last ten rounds."""
+    return float(values.iloc[-LAST_ROUNDS:].mean())
+
+
+def last(values: "pd.Series[float]") -> float:
+    """The last one."""
+    return float(values.iloc[-1])
+
+
+def mean(values: "pd.Series[float]") -> float:
+    """The mean over all rounds."""
+    return float(values.mean())

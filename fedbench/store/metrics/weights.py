@@ -1,0 +1,99 @@
+"""What weight clients get, and what it goes with."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedbench.indicators.heterogeneity import Floats, class_shares, heterogeneity_degree, weight_correlations
+from fedbench.store.metrics.base import Metric, Reader, TrialData, register_metric, summary
+
+CONVERGED = 0.05  # a learned weight has converged once so much of its way, or less, is left
+
+
+def client_data(trial: TrialData) -> tuple[Floats, Floats, Floats]:
+    """Of each client [n]: its weight summed over rounds, its number of samples, its heterogeneity degree."""
+    counts = trial.table("partition").pivot(index="client", columns="class", values="samples")
+    sums = trial.table("clients").groupby("client")["lambda"].sum().reindex(counts.index, fill_value=0.0)
+    matrix = counts.to_numpy()
+    return sums.to_numpy(float), matrix.sum(1).astype(float), heterogeneity_degree(class_shares(matrix))
+
+
+def correlation(key: str, label: str) -> Metric:
+    """Pearson correlation, over the clients, of accumulated weights with `key`; pooled, over the clients of all."""
+
+    def pool(trials: Sequence[TrialData]) -> float | None:
+        sums, sizes, degrees = (np.concatenate(parts) for parts in zip(*map(client_data, trials), strict=True))
+        return weight_correlations(sums, sizes, degrees)[f"pearson_{key}"]
+
+    return Metric(f"correlation with {label}", summary(f"pearson_{key}"), 3, pool)
+
+
+def weight_of_corrupted(trial: TrialData) -> float | None:
+    """The weight of the corrupted clients over their share of the cohort's data, mean over rounds."""
+    clients, swapped = trial.table("clients"), {int(client) for client in trial.summary.get("swapped_labels", {})}
+    if not swapped:
+        return None
+    totals = clients.groupby("round")["samples"].sum()
+    chosen = clients[clients["client"].isin(swapped)].groupby("round")[["lambda", "samples"]].sum()
+    ratio = chosen["lambda"] / (chosen["samples"] / totals.reindex(chosen.index))
+    return float(ratio.mean()) if len(ratio) else None
+
+
+def best_weights(reduce: Callable[[Floats], Any]) -> Reader:
+    """A reduction of the weights of three clients [rounds, 3] at which the test loss was the smallest."""
+
+    def read(trial: TrialData) -> float | None:
+        table = trial.table("simplex")
+        if table.empty:
+            return None
+        best = table.loc[table.groupby("round")["loss"].idxmin(), ["lambda_0", "lambda_1", "lambda_2"]]
+        return float(reduce(best.to_numpy(float)))
+
+    return read
+
+
+def spread_along(direction: Sequence[float]) -> Reader:
+    """The standard deviation over rounds of the best weights along a direction of the simplex's plane."""
+    unit = np.array(direction) / np.linalg.norm(direction)
+    return best_weights(lambda weights: (weights @ unit).std())
+
+
+def epochs_to_converge(name: str, value: str) -> Reader:
+    """Server epochs until a learned weight is within 5 % of its way from its last value; mean over rounds."""
+
+    def read(trial: TrialData) -> float | None:
+        table = trial.table(name)
+        if table.empty:
+            return None
+        if "client" not in table:
+            table = table.assign(client=0)
+        epochs = []
+        for _, path in table.groupby("round"):
+            points = path.pivot(index="epoch", columns="client", values=value).to_numpy()
+            way = np.abs(points - points[-1]).sum(1)
+            if way[0] > 0:
+                epochs.append(float(np.flatnonzero(way > CONVERGED * way[0]).max(initial=0) + 2))
+        return float(np.mean(epochs)) if epochs else None
+
+    return read
+
+
+register_metric("pearson_size", correlation("size", "data size"))
+register_metric("pearson_degree", correlation("degree", "heterogeneity degree"))
+register_metric("pearson_product", correlation("product", "size x degree"))
+register_metric(
+    "weight_of_corrupted", Metric("weight of corrupted clients / their share of data", weight_of_corrupted, 3)
+)
+register_metric(
+    "best_lambda_0",
+    Metric("best weight of client 0 on the simplex, mean over rounds", best_weights(lambda w: w[:, 0].mean()), 3),
+)
+register_metric("best_spread_0", Metric("spread of the best weights towards client 0", spread_along([2, -1, -1]), 3))
+register_metric("best_spread_12", Metric("spread of the best weights from client 1 to 2", spread_along([0, 1, -1]), 3))
+register_metric(
+    "gamma_epochs", Metric("server epochs until gamma converges", epochs_to_converge("server_path", "gamma"), 1)
+)
+register_metric(
+    "lambda_epochs", Metric("server epochs until lambda converges", epochs_to_converge("server_lambda", "lambda"), 1)
+)

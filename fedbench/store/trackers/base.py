@@ -1,0 +1,72 @@
+"""What a tracker is: a callback that is made of a config and the folder of all results."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from fedbench.base.registry import Registry
+from fedbench.config import TrialConfig
+from fedbench.simulation import Callback, Record, Simulation
+
+
+class Tracker(Callback[Simulation, Record]):
+    """Shows a run elsewhere. What it raises ends its tracking with a warning, never the run."""
+
+    def __init__(self, config: TrialConfig, out: Path) -> None:
+        self.config = config
+        self.out = out
+
+
+TRACKERS: Registry[type[Tracker]] = Registry("tracker", home="fedbench.store.trackers")
+
+T = TypeVar("T", bound=type[Tracker])
+
+
+def register_tracker(name: str) -> Callable[[T], T]:
+    """Decorate a Tracker subclass."""
+
+    def register(tracker: T) -> T:
+        TRACKERS.add(name, tracker)
+        return tracker
+
+    return register
+
+
+def trackers_of(names: Iterable[str], config: TrialConfig, out: Path) -> list[Callback[Simulation, Record]]:
+    """The trackers of a run, each kept from ending it."""
+    return [_Guarded(name, config, out) for name in dict.fromkeys(names)]
+
+
+class _Guarded(Callback[Simulation, Record]):
+    """A tracker whose first error is one warning, and its end."""
+
+    def __init__(self, name: str, config: TrialConfig, out: Path) -> None:
+        self.name = name
+        self._make: Callable[[], Tracker] = lambda: TRACKERS.get(name)(config, out)
+        self._tracker: Tracker | None = None
+
+    def _tell(self, tell: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            tell(self._tracker)
+        except Exception as error:
+            self._tracker = None
+            warnings.warn(f"--track {self.name}: stopped tracking ({type(error).__name__}: {error})", stacklevel=2)
+
+    def start(self, run: Simulation) -> None:
+        """Make the tracker, and tell it."""
+        try:
+            self._tracker = self._make()
+        except Exception as error:
+            warnings.warn(f"--track {self.name}: cannot be used ({type(error).__name__}: {error})", stacklevel=2)
+        self._tell(lambda tracker: tracker.start(run))
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        """Pass it on."""
+        self._tell(lambda tracker: tracker.round(run, seen))
+
+    def end(self, run: Simulation) -> None:
+        """Pass it on."""
+        self._tell(lambda tracker: tracker.end(run))

@@ -1,0 +1,31 @@
+"""TensorBoard: every number of every round, under OUT/tensorboard."""
+
+from fedbench.simulation import Record, Simulation
+from fedbench.store.trackers.base import Tracker, register_tracker
+
+
+@register_tracker("tensorboard")
+class TensorBoard(Tracker):
+    """TensorBoard files with every number of every round: tensorboard --logdir OUT/tensorboard."""
+
+    def start(self, run: Simulation) -> None:
+        """Open a folder of the run's own; the rounds that it has behind it come first."""
+        from tensorboardX import SummaryWriter  # a second to import: for those who want it
+
+        name = f"{self.config.method.name}-{self.config.model}-seed{self.config.seed}-{self.config.hash[:12]}"
+        self.writer = SummaryWriter(str(self.out / "tensorboard" / name))
+        for record in run.state.history:
+            self._write(record)
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        """One point for every number; the step is the round."""
+        self._write(seen)
+        self.writer.flush()
+
+    def end(self, run: Simulation) -> None:
+        """Close the file."""
+        self.writer.close()
+
+    def _write(self, record: Record) -> None:
+        for name, value in record.numbers().items():
+            self.writer.add_scalar(name, value, record.round)

@@ -1,0 +1,127 @@
+"""The one way through a command that runs trials, `study` or `search`. Quick to import: jobs bring what they need."""
+
+import argparse
+import json
+import shlex
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fedbench.base.errors import UserError
+from fedbench.base.plugins import import_modules
+from fedbench.specs.library import built_in, path_of
+from fedbench.terminal.command import DONE, FAILED, INTERRUPTED
+from fedbench.terminal.options import check_resources
+
+Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
+
+
+class Job(ABC):
+    """What a command is about to do: a study (or all of them), or a search."""
+
+    @abstractmethod
+    def estimate(self) -> None:
+        """Print what is left to do, and roughly what it costs."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Whatever must be held while the job runs."""
+        yield
+
+    @abstractmethod
+    def run(self) -> None:
+        """Run what is missing; Ctrl-C comes through as KeyboardInterrupt."""
+
+    @abstractmethod
+    def report(self, *, interrupted: bool) -> None:
+        """Write and print what there is now."""
+
+    @abstractmethod
+    def left(self) -> str:
+        """What has not been run, in words; empty if all has."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether something of what is left was run, and could not be kept."""
+        return False
+
+    @abstractmethod
+    def failed(self, strict: bool) -> bool:
+        """Whether nothing succeeded or, where `strict`, something did not."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that runs jobs.
+
+    door: its module; folder: where its built-in files are; what: one of them in words; more: names beside theirs;
+    rows: what --list shows; table: its columns; job: what the options ask for.
+    """
+
+    door: str
+    folder: str
+    what: str
+    more: Sequence[str]
+    rows: Callable[[argparse.Namespace], Rows]
+    columns: Sequence[str]
+    job: Callable[[argparse.Namespace], Job]
+
+
+def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """List, or estimate, or run, report and judge; returns the exit code."""
+    if options.json and not options.list:
+        raise UserError("--json: goes with --list")
+    import_modules(options.modules)
+    if options.list:
+        show_rows(command.rows(options), command.columns, as_json=options.json)
+        return DONE
+    if not options.name:
+        known = ", ".join([*built_in(command.folder), *command.more])
+        raise UserError(f"name a {command.what}: {known}, or a YAML file")
+    if options.name not in command.more:
+        path_of(command.folder, options.name, command.what)  # a typo is answered before anything is imported
+    check_resources(options)
+    job = command.job(options)
+    if options.dry_run:
+        job.estimate()
+        return DONE
+    with job.held():
+        interrupted = _interrupted(job.run)
+        job.report(interrupted=interrupted)
+    if left := job.left():
+        again = ["python", "-m", command.door, *(a for a in arguments if a != "--fresh")]
+        print(f"{left} left; go on with: {shlex.join(again)}", file=sys.stderr)
+        return INTERRUPTED if interrupted and not job.lost else FAILED
+    return FAILED if job.failed(options.strict) else DONE
+
+
+def _interrupted(run: Callable[[], None]) -> bool:
+    """Whether Ctrl-C ended it."""
+    try:
+        run()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def show_rows(rows: Rows, columns: Sequence[str], *, as_json: bool) -> None:
+    """Print what there is, as a table or as JSON."""
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*(_text(row[column]) for column in columns))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):  # done and trials
+        return f"{value['done']}/{value['trials']}"
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,226 @@
+"""Running searches: what the search command does."""
+
+import argparse
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+
+from fedbench.base.errors import UserError
+from fedbench.base.settings import parse_assignments
+from fedbench.config import TrialConfig
+from fedbench.searches.report import SearchReport, caption, compare, final_trials, make_search_report, shown_table
+from fedbench.searches.suggestions import (
+    Suggestions,
+    check_sampler,
+    default_url,
+    forget,
+    is_known,
+    is_there,
+    open_storage,
+    outcome,
+    parse_url,
+    shown_url,
+    sole_driver,
+)
+from fedbench.simulation.federation import check_data
+from fedbench.specs.parameters import corners
+from fedbench.specs.space import ScaledSpace, expand_space, space_files
+from fedbench.store.store import Store
+from fedbench.store.trackers import TRACKERS
+from fedbench.terminal.conduct import Job, Rows
+from fedbench.terminal.estimate import estimate
+from fedbench.terminal.options import chosen_seeds, run_options
+from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
+from fedbench.terminal.studies import run_shown, warn
+
+
+def chosen_space(options: argparse.Namespace) -> ScaledSpace:
+    """The space that the options name, checked together with the options that depend on it."""
+    if options.trials is not None and options.trials < 1:
+        raise UserError(f"--trials {options.trials}: must be at least 1")
+    only: list[str] = []
+    for text in options.only:
+        key, _, values = text.partition("=")
+        if key != "method" or not values:
+            raise UserError(f"--only {text}: a search is picked by method, such as --only method=FedAvg,FedLAW")
+        only += values.split(",")
+    seeds = chosen_seeds(options)
+    changes = parse_assignments(options.set)
+    space = expand_space(
+        options.name, options.scale, changes=changes, only=only or None, seeds=seeds, trials=options.trials
+    )
+    for arm in space.arms:
+        check_sampler(options.sampler, arm)
+    return space
+
+
+def space_rows(options: argparse.Namespace) -> Rows:
+    """The built-in spaces: name, what it tunes, methods, suggestions for each at every scale."""
+    rows = Rows()
+    for name in space_files():
+        scaled = {scale: expand_space(name, scale, changes={}) for scale in ("quick", "paper")}
+        budget = {scale: space.trials for scale, space in scaled.items()}
+        methods = [arm.label for arm in scaled["quick"].arms]
+        rows.append({"name": name, "tunes": scaled["quick"].space.tunes, "methods": methods, **budget})
+    return rows
+
+
+class SearchJob(Job):
+    """One search: the suggestions of every method, then the table of default and best settings."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.store = options, Store(options.out)
+        self.space = chosen_space(options)
+        self.folder = options.out / "searches" / self.space.name / self.space.scale
+        self.url = options.storage or default_url(self.folder)
+        parse_url(self.url)
+        for name in options.track:
+            TRACKERS.get(name)
+        self.searches: list[Suggestions] = []
+        self._interrupted = False
+
+    def estimate(self) -> None:
+        """Suggestions and runs that are left, without what stopping early saves."""
+        space, configs = self.space, list[TrialConfig]()
+        storage = open_storage(self.url) if is_there(self.url) and not self.options.fresh else None
+        for arm in space.arms:
+            known = storage and is_known(storage, space, arm)
+            left = Suggestions.open(storage, space, arm).left if storage and known else space.trials
+            over = ", ".join(map(str, arm.parameters))
+            print(f"{arm.label}: {left} of {space.trials} suggestions to run over {over}")
+            configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
+        cost, seeds = estimate(configs, self.store), len(space.suggestion_seeds)
+        at_once = run_options(self.options).slots(os.cpu_count() or 1)
+        print(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's CPUs")
+        print(
+            f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})"
+        )
+        print(f"memory: about {cost.memory * seeds / 2**20:.0f} MiB for a suggestion")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The search's lock; and its storage, opened."""
+        check_data(self._all_configs(), self.options.data_dir)
+        storage = open_storage(self.url) if self.options.storage else None
+        self.store.prepare()
+        with sole_driver(self.folder):
+            storage = storage or open_storage(self.url)
+            if self.options.fresh:
+                forget(storage, self.space)
+            self.searches = [Suggestions.open(storage, self.space, arm) for arm in self.space.arms]
+            yield
+
+    def _all_configs(self) -> list[TrialConfig]:
+        """Configs that need all data and partitions that the search will need, as far as can be known."""
+        configs: list[TrialConfig] = []
+        for arm in self.space.arms:
+            for settings in corners(arm.fixed, arm.parameters):
+                configs += [*self.space.suggestion(settings), *self.space.final(settings).values()]
+        return configs
+
+    def run(self) -> None:
+        """Suggestions first, then the table, on one Ray; if nothing is left, Ray is not even imported."""
+        self._announce(again=sum(search.reclaim(crashed=True) for search in self.searches))
+        if not any(search.left for search in self.searches):
+            self._run_final()
+            return
+        from fedbench.tune.runner import cluster
+
+        with cluster(run_options(self.options)):
+            for search in self.searches:
+                if search.left:
+                    self._run_suggestions(search)
+            self._run_final()
+
+    def _announce(self, again: int) -> None:
+        """The first line: what is searched, and how much of it is done."""
+        trials, searches = self.space.trials, self.searches
+        done, total = sum(min(len(s.settled), trials) for s in searches), trials * len(searches)
+        methods = f"{len(searches)} methods, " if len(searches) > 1 else ""
+        left = f"; {again} that were interrupted or failed are run again" if again else ""
+        print(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
+
+    def _run_suggestions(self, search: Suggestions) -> None:
+        """Run what the budget of one method has left."""
+        from fedbench.tune.search import search_arm
+
+        space, done, early = self.space, len(search.settled), self.options.scheduler == "asha"
+        rounds = space.length(search.arm)
+        with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
+            options = run_options(self.options)
+            search_arm(search, options, sampler=self.options.sampler, stop_early=early, listener=progress)
+
+    def _run_final(self) -> None:
+        """Run what the table needs and the store does not have yet: default and best settings, over all seeds."""
+        wanted = final_trials(compare(self.searches))
+        finished = self.store.finished(wanted)
+        missing = {hash_: config for hash_, config in wanted.items() if hash_ not in finished}
+        if missing:
+            print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
+            run_shown(f"table-{self.space.name}", missing, self.options, StudyProgress(missing, Console()))
+
+    def report(self, *, interrupted: bool) -> None:
+        """Who stops a search does not want to wait for plots."""
+        report = make_search_report(self.searches, self.store, self.folder, plots=not interrupted)
+        warn(self.store)
+        show_search(self.searches, report, self.url)
+        self._interrupted = interrupted
+
+    def left(self) -> str:
+        """Suggestions, and runs of the table."""
+        left = sum(search.left for search in self.searches)
+        runs = sum(self.store.get(hash_) is None for hash_ in final_trials(compare(self.searches)))
+        return f"{left} suggestions and {runs} runs of the table are" if self._interrupted or left or runs else ""
+
+    def failed(self, strict: bool) -> bool:
+        """No suggestion ran in full, or no run of the table did; where strict, any went wrong."""
+        trials = [self.store.get(hash_) for hash_ in final_trials(compare(self.searches))]
+        bad = [t for search in self.searches for t in search.settled if outcome(t) not in ("done", "stopped")]
+        wrong = [trial for trial in trials if trial and trial.status != "done"]
+        nothing = not any(search.best for search in self.searches) or len(wrong) == len(trials)
+        return nothing or (strict and bool(bad or wrong))
+
+
+def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> None:
+    """Print the table, the best of every method, what stopping early saved, and where everything is."""
+    space = searches[0].space
+    frame = shown_table(report.table).drop(columns="tuned settings")  # they stand below, and would not fit
+    table = Table(title=caption(space), title_justify="left", show_lines=True)
+    for column in frame.columns:
+        table.add_column(column, overflow="fold")
+    for row in frame.itertuples(index=False):
+        table.add_row(*row)
+    Console().print(table)
+    for search in searches:
+        print(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")
+    counts = [len(search.settled) for search in searches]
+    if min(counts) < max(counts):
+        print(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
+    ran, saved = sum(s.rounds_run for s in searches), sum(s.rounds_saved for s in searches)
+    if ran:
+        whole = sum(len(s.settled) * space.length(s.arm) for s in searches)
+        each = f", each with {len(space.suggestion_seeds)} seeds" if len(space.suggestion_seeds) > 1 else ""
+        print(f"rounds: {ran} of {whole} run{each}; ASHA saved {saved} ({100 * saved / whole:.0f} %)")
+    for path in report.files:
+        print(path)
+    print(f"to browse the suggestions: pip install optuna-dashboard && optuna-dashboard {shlex.quote(shown_url(url))}")
+
+
+def _best(search: Suggestions) -> str:
+    """The best suggestion of a method, in words."""
+    best, space = search.best, search.space
+    if not best or best.value is None:
+        return "no suggestion ran all rounds yet"
+    values = ", ".join(f"{key} = {value}" for key, value in best.params.items())
+    return f"best {values} ({space.space.metric} {space.shown(best.value)})"
+
+
+def outcomes(search: Suggestions) -> str:
+    """How many suggestions ended how."""
+    counts = Counter(str(outcome(trial)) for trial in search.ended)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))

@@ -1,0 +1,159 @@
+"""Running studies: what the study command does, and which studies options name."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from fedbench.base.errors import UserError
+from fedbench.base.settings import parse_assignments
+from fedbench.config import TrialConfig
+from fedbench.reports.report import Report, make_report, note
+from fedbench.simulation.federation import check_data
+from fedbench.specs.expand import ScaledStudy, expand, study_files
+from fedbench.store.store import Store
+from fedbench.store.trackers import TRACKERS
+from fedbench.terminal.conduct import Job, Rows
+from fedbench.terminal.estimate import estimate
+from fedbench.terminal.options import chosen_seeds, run_options
+from fedbench.terminal.progress import StudyProgress, clock
+from fedbench.terminal.tables import show, show_check
+
+EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
+SMOKE = "smoke"
+
+
+def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
+    """The study that the options name, expanded; all of the built-in ones under the name `all`."""
+    only: dict[str, list[str]] = {}
+    for text in options.only:
+        key, equals, values = text.partition("=")
+        if not equals or not values:
+            raise UserError(f"--only {text}: expected key=value[,value], such as data.alpha=100,1")
+        only.setdefault(key, []).append(values)
+    seeds = chosen_seeds(options)
+    if options.name == EVERYTHING and only:
+        raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
+    names = [name for name in study_files() if name != SMOKE] if options.name == EVERYTHING else [options.name]
+    changes = parse_assignments(options.set)
+    return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
+
+
+def study_rows(options: argparse.Namespace) -> Rows:
+    """The built-in studies: name, what it shows, trials of each scale, how many are done."""
+    store, rows = Store(options.out), Rows()
+    for name in study_files():
+        scaled = {scale: expand(name, scale, changes={}, only={}, seeds=None) for scale in ("quick", "paper")}
+        trials = {
+            scale: {"trials": len(study.trials), "done": len(store.finished(study.trials))}
+            for scale, study in scaled.items()
+        }
+        rows.append({"name": name, "shows": scaled["quick"].study.shows, **trials})
+    return rows
+
+
+class StudyJob(Job):
+    """One study, or all of them: trials that several share are run once."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.store = options, Store(options.out)
+        self.studies = chosen_studies(options)
+        self.trials = {hash_: config for study in self.studies for hash_, config in study.trials.items()}
+        self.reports: list[Report] = []
+        self.progress: StudyProgress | None = None
+        for name in options.track:
+            TRACKERS.get(name)
+        if not options.dry_run:
+            self.store.prepare()
+        finished = set() if options.fresh else self.store.finished(self.trials)
+        self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
+        warn(self.store)
+        self._announce(len(finished))
+
+    def _announce(self, finished: int) -> None:
+        """Say what is about to be run, and how much of it several studies share."""
+        first, trials = self.studies[0], len(self.trials)
+        several = f"{len(self.studies)} studies"
+        title = f"{first.study.title}{note(first)}" if len(self.studies) == 1 else several
+        print(f"{title}: {trials} trials, {finished} of them done", flush=True)
+        if shared := sum(len(study.trials) for study in self.studies) - trials:
+            print(f"{shared} more trials are shared: they belong to several studies and are run once", flush=True)
+
+    def estimate(self) -> None:
+        """Time, memory and disk of what is missing."""
+        cost = estimate(self.missing.values(), self.store)
+        at_once, memory = run_options(self.options).slots(os.cpu_count() or 1), cost.memory / 2**20
+        print(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's CPUs")
+        print(f"time: about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
+        print(f"memory: about {memory:.0f} MiB for the largest trial, {at_once * memory:.0f} in all")
+        print(f"disk: about {cost.disk / 2**20:.1f} MiB")
+        gpu = [trial.summary.get("peak_gpu_memory_bytes") or 0 for trial in self.store.all()]
+        if any(gpu):
+            print(f"GPU memory: at most {max(gpu) / 2**20:.0f} MiB in a stored trial; choose --gpus-per-trial by it")
+
+    def run(self) -> None:
+        """Run what the store does not have; if nothing is missing Ray is not even imported."""
+        if not self.missing:
+            return
+        check_data(self.missing.values(), self.options.data_dir)
+        if self.options.fresh:
+            self.store.forget(self.missing)
+        self.progress = StudyProgress(self.missing, Console())
+        run_shown(Path(self.options.name).stem, self.missing, self.options, self.progress)
+
+    def report(self, *, interrupted: bool) -> None:
+        """Make all reports, then show them."""
+        self.reports = [make_report(study, self.store) for study in self.studies]
+        for study, report in zip(self.studies, self.reports, strict=True):
+            show(study, report)
+
+    def _unrun(self) -> set[str]:
+        return self.trials.keys() - set[str]().union(*(report.trials for report in self.reports))
+
+    def left(self) -> str:
+        """Trials that have no entry."""
+        unrun = self._unrun()
+        return f"{len(unrun)} trials are" if unrun else ""
+
+    @property
+    def lost(self) -> bool:
+        """Whether a trial ended whose entry could not be written."""
+        return self.progress is not None and any(hash_ in self.progress.outcomes for hash_ in self._unrun())
+
+    def failed(self, strict: bool) -> bool:
+        """All trials went wrong or, where strict, any did."""
+        trials = {hash_: trial for report in self.reports for hash_, trial in report.trials.items()}
+        wrong = [trial for trial in trials.values() if trial.status != "done"]
+        return len(wrong) == len(trials) or (strict and bool(wrong))
+
+
+def run_shown(name: str, trials: dict[str, TrialConfig], options: argparse.Namespace, progress: StudyProgress) -> None:
+    """Run trials on Ray, which is only imported here, while the progress is shown."""
+    from fedbench.tune.runner import run_trials
+
+    with progress:
+        run_trials(name, trials, run_options(options), progress)
+
+
+def report_again(options: argparse.Namespace) -> None:
+    """Make and show the reports of stored trials; where asked for, beside the paper."""
+    studies, store = chosen_studies(options), Store(options.out)
+    if not store.trials.is_dir():
+        raise UserError(f"--out {options.out}: holds no results; run python -m fedbench.study {options.name} first")
+    for study in studies:
+        report = make_report(study, store)
+        warn(store)
+        show(study, report)
+        if options.check:
+            show_check(study, report, store)
+        if missing := len(study.trials) - len(report.trials):
+            print(f"{missing} of {len(study.trials)} trials have not been run")
+
+
+def warn(store: Store) -> None:
+    """Print what was wrong with the store."""
+    for complaint in store.complaints:
+        print(f"warning: {complaint}", file=sys.stderr)
+    store.complaints.clear()

@@ -1,0 +1,103 @@
+"""Reports on the screen: a study's tables, claims and parity with the paper."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from fedbench.base.files import write_text
+from fedbench.reports.parity import VERDICTS, parity
+from fedbench.reports.report import Report, caption, folder_of, mixed, note
+from fedbench.reports.tables import PROXY_COLUMN, shown
+from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.names import short
+from fedbench.specs.paper import row_keys
+from fedbench.store.metrics import METRICS
+from fedbench.store.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
+
+
+def show(study: ScaledStudy, report: Report) -> None:
+    """Print every table as it would stand in a paper, then the trials that went wrong and the files."""
+    console = Console()
+    for name, filled in report.tables.items():
+        if not filled:
+            continue
+        spec = study.study.tables[name]
+        frame = shown(study, spec, filled, ("[bold]", "[/bold]"), "\n±")  # narrow enough for most terminals
+        table = Table(show_lines=True, title=caption(study, name), title_justify="left")
+        for column in frame.columns:
+            label = column in (*row_keys(spec), PROXY_COLUMN)
+            justify: Literal["left", "right"] = "left" if label else "right"
+            table.add_column(short(column) if label else column, justify=justify, overflow="fold")
+        for row in frame.itertuples(index=False):
+            table.add_row(*(_broken(text) for text in row))
+        console.print(table)
+    if report.findings:
+        counts = Counter[str](finding.verdict for finding in report.findings)
+        summary = ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICT_WORDS.items() if counts[verdict])
+        print(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
+    for trial in report.trials.values():
+        if trial.status != "done":
+            print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}")
+    for line in [*mixed(report.trials), *report.files]:
+        print(line)
+
+
+def _broken(text: str) -> str:
+    """A cell in several lines, as narrow as can be; a metric's name as its label."""
+    if text in METRICS:
+        return METRICS.get(text).label
+    return text.replace(" [", "\n[").replace(" (", "\n(")
+
+
+def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
+    """Print, and write to check.csv, how the cells compare with the paper's; then print every claim."""
+    title = f"{study.study.title}{note(study)}"
+    if study.scale != "paper":
+        print(f"{title}: the paper's numbers are for scale paper, so cells are not compared with them here")
+    elif study.study.reference is None:
+        print(f"{title}: the paper gives no numbers for this study")
+    else:
+        frame = parity(study, report.tables)
+        write_text(folder_of(study, store) / "check.csv", frame.to_csv(index=False))
+        show_parity(title, frame)
+    if report.findings:
+        print(f"\n{title}: claims at this scale (95 % intervals, not corrected for their number)")
+    for finding in report.findings:
+        at = f" [{finding.at}]" if finding.at else ""
+        guessed = f" (setting guessed: {', '.join(finding.guessed)})" if finding.guessed else ""
+        print(f"{finding.verdict:12}  {finding.says}{at}: {finding.evidence}{guessed}")
+
+
+def show_parity(title: str, frame: "pd.DataFrame") -> None:
+    """Print every cell that the paper has a number for, then how many of each verdict there are."""
+    table = Table("table", "cell", "ours", "paper", "difference", "gain, ours", "gain, paper", "verdict", "remark")
+    table.title, table.title_justify = f"{title}: beside the paper", "left"
+    for _, row in frame.iterrows():
+        interval = f"{_number(row.gain)} [{_number(row.gain_low95)}, {_number(row.gain_high95)}]"
+        numbers = map(_number, (row.ours, row.paper, row.difference))
+        gains = (interval if row.notna().gain else "", _number(row.paper_gain))
+        remark = str(row.remark) if row.notna().remark else ""
+        table.add_row(row.table, row["cell"].replace("[", "\\["), *numbers, *gains, row.verdict, remark)
+    Console().print(table)
+    counts = ", ".join(f"{(frame.verdict == verdict).sum()} {verdict}" for verdict in VERDICTS)
+    guessed = frame.remark.fillna("").str.startswith("setting guessed").sum()
+    print(
+        f"{len(frame)} cells, tolerance {', '.join(f'{t:g}' for t in sorted(set(frame.tolerance)))}: {counts}"
+        + (f"; {guessed} have a guessed setting" if guessed else "")
+    )
+    run_here = frame[frame.verdict.isin(["agrees", "differs"])]
+    both = run_here[run_here.gain.notna() & run_here.paper_gain.notna() & (run_here.paper_gain != 0)]
+    if len(both):
+        same = (both.gain.astype(float) * both.paper_gain.astype(float) > 0).sum()
+        print(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else f"{value:.4g}"

@@ -1,0 +1,60 @@
+"""How to run, and who listens. Ray is not imported here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run: where results and data are, and what of the cluster each trial takes."""
+
+    out: Path
+    data_dir: Path | None = None
+    address: str | None = None
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float | None = None
+    max_concurrent: int | None = None
+    max_failures: int = 3
+    dashboard: bool = False
+    modules: tuple[str, ...] = ()
+    trackers: tuple[str, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Of each trial."""
+        return max(1, int(self.cpus_per_trial))
+
+    def slots(self, cpus: float, gpus: float = 0.0, gpu_share: float = 0.0) -> int:
+        """How many trials run at a time on so many CPUs and GPUs, each with a share of a GPU."""
+        fit = [cpus / self.cpus_per_trial, *([gpus / gpu_share] if gpu_share else [])]
+        return max(1, min(int(min(fit)), self.max_concurrent or 10**9))
+
+
+class StudyListener(Protocol):
+    """Who is told what becomes of a study's trials. `outcomes` are those of the ones that have ended, by hash."""
+
+    @property
+    def outcomes(self) -> Mapping[str, str]:
+        """How every trial that has ended did."""
+
+    def update(self, hash_: str, round_: int, accuracy: float) -> None:
+        """A trial has got to a round."""
+
+    def ended(self, hash_: str, outcome: str, detail: str) -> None:
+        """A trial is done, diverged or failed."""
+
+
+class SearchListener(Protocol):
+    """Who is told what becomes of a method's suggestions. `crashed` are those that failed."""
+
+    @property
+    def crashed(self) -> int:
+        """How many suggestions failed."""
+
+    def update(self, number: int, round_: int, score: float | None) -> None:
+        """A suggestion has got to a round."""
+
+    def ended(self, number: int, values: Mapping[str, object], outcome: str, score: float | None, reason: str) -> None:
+        """A suggestion has its outcome."""

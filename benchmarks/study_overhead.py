@@ -32,7 +32,7 @@ from fedbench.store.store import Store
 from fedbench.specs.expand import expand
 study = expand(sys.argv[1], "quick", changes={}, only={}, seeds=None)
 for config in list(study.trials.values())[int(sys.argv[3])::2]:
-    execute(config, Store(Path(sys.argv[2])), None, lambda *_: None)
+    execute(config, Store(Path(sys.argv[2])), None)
 """
 
 

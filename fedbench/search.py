@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
 
 def rows(options: argparse.Namespace) -> Rows:
     """What --list shows."""
-    from fedbench.terminal.searches import space_rows
+    from fedbench.terminal.listing import space_rows
 
     return space_rows(options)
 

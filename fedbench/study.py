@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
 
 def rows(options: argparse.Namespace) -> Rows:
     """What --list shows."""
-    from fedbench.terminal.studies import study_rows
+    from fedbench.terminal.listing import study_rows
 
     return study_rows(options)
 

@@ -160,6 +160,15 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     yield from dict.fromkeys(f"{prefix}{name}" for name, _ in fields(model))
 
 
+def is_key(model: type[BaseModel], key: str) -> bool:
+    """Whether a settings type has a dotted key."""
+    head, _, rest = key.partition(".")
+    if head not in model.model_fields:
+        return False
+    inner = list(_inner(model.model_fields[head]))
+    return any(is_key(part, rest) for part in inner) if rest else not inner
+
+
 def fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
     """All dotted keys of a settings type, with their fields; of those that depend on a choice, all."""
     for name, field in model.model_fields.items():

@@ -17,17 +17,15 @@ NonNegative = Annotated[float, Field(ge=0, le=1e30)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Whole = Annotated[int, Field(ge=0, le=10**9)]
-Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+Seeds = Annotated[list[Whole], Field(min_length=1)]
 
 WRONG, UNKNOWN = "wrong", "unknown_name"  # types of errors whose message needs no more explaining
 
 
 class Strict(BaseModel):
-    """What users write: frozen, strictly typed, unknown keys forbidden. A field's docstring is its description."""
+    """What users write: frozen, strictly typed, unknown keys forbidden. A field's docstring is for the docs."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class Registry(Generic[T]):
         self.home = home
         self._items: dict[str, T] = {}
         self._versions: dict[str, str] = {}
+        self._sorted: list[tuple[str, T]] = []
         self._at_home = False
 
     def add(self, name: str, item: T, version: str | None = None) -> None:
@@ -32,6 +33,7 @@ class Registry(Generic[T]):
         if name in self._items and self._items[name] is not item:
             raise ConfigError(f"{self.kind} '{name}' is registered already; choose another name")
         self._items[name] = item
+        self._sorted = sorted(self._items.items(), key=lambda entry: entry[0])
         if version is not None:
             self._versions[name] = version
 
@@ -49,7 +51,7 @@ class Registry(Generic[T]):
     def items(self) -> list[tuple[str, T]]:
         """All names and things, in the order of the names."""
         self._import_home()
-        return sorted(self._items.items(), key=lambda item: item[0])
+        return self._sorted
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name, _ in self.items()])

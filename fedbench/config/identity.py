@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedbench.base.settings import Settings
 from fedbench.data.base import DATASETS
@@ -68,6 +68,14 @@ def versions(config: "TrialConfig") -> Settings:
 
 def digest(form: Settings) -> str:
     """Sha256 of a canonical form."""
-    plain = json.loads(json.dumps(form), parse_float=lambda text: float(text) + 0.0)  # -0.0 is 0.0
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_positive_zeros(form), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _positive_zeros(value: Any) -> Any:
+    """The same plain data; -0.0 is 0.0."""
+    if isinstance(value, dict):
+        return {key: _positive_zeros(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_positive_zeros(inner) for inner in value]
+    return value + 0.0 if isinstance(value, float) else value

@@ -21,9 +21,8 @@ def resolve(settings: Settings) -> Settings:
     partition = named("data.partition", data["partition"], PARTITIONS.get)
     method = {"name": "fedavg", **_group(settings, "method")}
     rule = named("method.name", method["name"], METHODS.get)
-    defaults = merge(nest(PAPER_DEFAULTS), nest(dataset.defaults))
-    defaults = merge(defaults, {"proxy": {"size": 10 * dataset.num_classes}, "bn": rule.bn, "indicators": {}})
-    defaults = merge(defaults, nest(partition.defaults))
+    general = {"proxy.size": 10 * dataset.num_classes, "bn": rule.bn, "indicators": {}}
+    defaults = nest({**PAPER_DEFAULTS, **general, **dataset.defaults, **partition.defaults})
     open_settings = _open(rule, defaults.pop("method", {}))
     return merge(defaults, {**settings, "data": data, "method": {**open_settings, **method}})
 

@@ -1,5 +1,6 @@
 """What a config may say: a class for each group of settings, and TrialConfig, which holds them all."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -176,6 +177,12 @@ class TrialConfig(Strict):
     def proxy_pool(self) -> int:
         """Images kept out of the test set: `proxy.pool`, by default the proxy's size."""
         return self.proxy.size if self.proxy.pool is None else self.proxy.pool
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "TrialConfig":
+        """A copy with some fields replaced, unchecked; its hash is its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("hash", None)
+        return copy
 
     def on(self, device: str) -> "TrialConfig":
         """The same experiment on another device."""

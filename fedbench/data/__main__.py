@@ -1,29 +1,35 @@
 """Fetch and verify data sets: python -m fedbench.data get|check NAME."""
 
+import argparse
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
-from fedbench.data.base import DATASETS, Verifiable
-from fedbench.simulation.federation import load_arrays
+from fedbench.base.plugins import import_modules, load_entry_points
 from fedbench.terminal.command import DONE, Parser, run
+from fedbench.terminal.options import add_data_option, add_import_option
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run it; returns the exit code."""
+def parser() -> argparse.ArgumentParser:
+    """The options of this command."""
     options = Parser(prog="python -m fedbench.data", description="Fetch and verify data sets.")
     options.add_argument(
         "action", choices=["get", "check"], help="get: download if need be, verify; check: verify only"
     )
-    options.add_argument("name", help=f"one of {', '.join(DATASETS)}")
-    options.add_argument("--data-dir", type=Path, metavar="DIR", help="where to look first, and to download to")
-    chosen = options.parse_args(arguments)
-    dataset = DATASETS.get(chosen.name)
-    where = "from its own loader"
-    if isinstance(dataset.load, Verifiable):
-        arrays, where = dataset.load.verify(chosen.data_dir, download=chosen.action == "get")
-        dataset = replace(dataset, load=lambda _: arrays)
-    arrays = load_arrays(dataset, chosen.data_dir)
+    options.add_argument("name", metavar="NAME", help="a data set, such as cifar10")
+    add_data_option(options)
+    add_import_option(options)
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it; returns the exit code."""
+    options = parser().parse_args(arguments)
+    load_entry_points()
+    import_modules(options.modules)
+    from fedbench.data.base import DATASETS
+    from fedbench.simulation.federation import verified
+
+    dataset = DATASETS.get(options.name)
+    arrays, where = verified(dataset, options.data_dir, download=options.action == "get")
     size = "x".join(map(str, dataset.shape))
     print(
         f"{dataset.name}: {len(arrays.train_labels)} train and {len(arrays.test_labels)} test images of {size}, "

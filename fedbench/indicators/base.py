@@ -151,6 +151,8 @@ def canonical_indicators(settings: Strict) -> dict[str, object]:
     """What is recorded, for the hash. A plugin's indicator counts where it is set to something."""
     form: dict[str, object] = {}
     for name, indicator in INDICATORS.items():
+        if not indicator.Settings.model_fields:
+            continue
         given, version = indicator.canonical(settings), INDICATORS.version(name)
         if version is None:
             form |= given

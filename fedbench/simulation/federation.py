@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedbench.base.errors import UserError
 from fedbench.base.rng import generator
 from fedbench.config import TrialConfig
-from fedbench.data.base import Arrays, Dataset
+from fedbench.data.base import Arrays, Dataset, Verifiable
 from fedbench.data.classes import Indices, Labels, class_order, longtail_counts
 from fedbench.data.partitions import PARTITIONS
 from fedbench.data.samples import Federation, Samples, Split
@@ -34,6 +34,14 @@ def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
         if labels.min() < 0 or labels.max() >= dataset.num_classes:
             raise UserError(f"data set '{dataset.name}': a {part} label lies outside 0 ... {dataset.num_classes - 1}")
     return arrays
+
+
+def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
+    """Read a data set afresh, past any cache, hold it to its description, and say where it came from."""
+    if not isinstance(dataset.load, Verifiable):
+        return load_arrays(dataset, data_dir), "from its own loader"
+    arrays, where = dataset.load.verify(data_dir, download=download)
+    return load_arrays(replace(dataset, load=lambda _: arrays), data_dir), where
 
 
 def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:

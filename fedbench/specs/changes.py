@@ -14,6 +14,8 @@ def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], pat
 
     `axes`: for each, the settings of its points.
     """
+    if not changes:
+        return
     groups = {key.partition(".")[0] for key in keys(TrialConfig) if "." in key}
     for name, value in changes.items():
         key = f"{path}{name}"

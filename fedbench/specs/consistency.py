@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from fedbench.base.errors import ConfigError, unknown
-from fedbench.base.explain import keys
+from fedbench.base.explain import is_key, keys
 from fedbench.config import TrialConfig
 from fedbench.simulation.record import columns
 from fedbench.specs.names import Label, Where, text_label
@@ -79,11 +79,11 @@ def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
 
 def _check_marks(stem: str, study: Study) -> None:
     """A mark is for a setting or an axis, or for labels of an axis."""
-    known, settings = known_labels(study), list(keys(TrialConfig))
+    known = known_labels(study)
     for key, mark in study.marks.items():
         if isinstance(mark, Mapping) and key in known:
             labels = list(map(text_label, known[key]))
             if wrong := [label for label in mark if label not in labels]:
                 raise ConfigError(f"{stem}: marks.{key}: {unknown('value', wrong[0], labels)}")
-        elif isinstance(mark, Mapping) or (key not in known and key not in settings):
-            raise ConfigError(f"{stem}: marks: {unknown('axis or setting', key, [*known, *settings])}")
+        elif isinstance(mark, Mapping) or (key not in known and not is_key(TrialConfig, key)):
+            raise ConfigError(f"{stem}: marks: {unknown('axis or setting', key, [*known, *keys(TrialConfig)])}")

@@ -19,6 +19,7 @@ from fedbench.specs.study import ScaleSpec, Study
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
 TINY_VALUES = 2  # of each setting that is an axis
 TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
+LARGEST_SEED = 10**9
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,26 @@ def expand(
     name: str, scale: str, *, changes: Settings, only: Mapping[str, Sequence[str]], seeds: Sequence[int] | None
 ) -> ScaledStudy:
     """A study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
-    stem, study = load_study(name)
+    return expand_study(*load_study(name), scale, changes=changes, only=only, seeds=seeds)
+
+
+def expand_study(
+    stem: str,
+    study: Study,
+    scale: str,
+    *,
+    changes: Settings,
+    only: Mapping[str, Sequence[str]],
+    seeds: Sequence[int] | None,
+) -> ScaledStudy:
+    """The same of a study that has been read, under its short name."""
     spec = _scale(stem, study, scale)
     whole = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
     check_changes(changes, {key: [settings for _, settings in points] for key, points in whole.items()})
     base = merge(merge(nest(study.base, stem), nest(spec.base, stem)), changes)
     axes = _pick(whole, only, stem)
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-    chosen = seeds or spec.seeds or study.seeds
+    chosen = _checked(seeds) or spec.seeds or study.seeds
     cells = [_cell(stem, base, point, chosen, scale) for point in points if not _skipped(point, study.skip)]
     check_study(stem, study)
     if not cells:
@@ -98,6 +111,14 @@ def expand(
     scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted)
     _check_leftovers(scaled)
     return scaled
+
+
+def _checked(seeds: Sequence[int] | None) -> Sequence[int] | None:
+    """Other seeds than the file's, which nobody has looked at yet."""
+    for seed in seeds or ():
+        if not 0 <= seed <= LARGEST_SEED:
+            raise ConfigError(f"seed = {seed}: must be a whole number at least 0 and at most {LARGEST_SEED}")
+    return seeds
 
 
 def _check_leftovers(study: ScaledStudy) -> None:
@@ -178,7 +199,10 @@ def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequenc
     try:
         if scale == "tiny" and getattr(TrialConfig(**settings).method, "epochs", 0) > TINY_SERVER_EPOCHS:
             settings = merge(settings, {"method": {"epochs": TINY_SERVER_EPOCHS}})
-        trials = {seed: TrialConfig(**merge(settings, {"seed": seed})) for seed in seeds}
+        config = TrialConfig(
+            **merge(settings, {"seed": seeds[0]})
+        )  # no check depends on the seed: the others are copies
+        trials = {seed: config.model_copy(update={"seed": seed}) for seed in seeds}
     except ConfigError as error:
         at = ", ".join(f"{key}={text_label(label)}" for key, label in labels.items())
         raise ConfigError(f"study '{where}' at {at}: {error}") from None

@@ -1,6 +1,7 @@
 """The one way through a command that runs trials, `study` or `search`. Quick to import: jobs bring what they need."""
 
 import argparse
+import gc
 import json
 import shlex
 import sys
@@ -76,7 +77,8 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
         raise UserError("--json: goes with --list")
     import_modules(options.modules)
     if options.list:
-        show_rows(command.rows(options), command.columns, as_json=options.json)
+        with no_collector():
+            show_rows(command.rows(options), command.columns, as_json=options.json)
         return DONE
     if not options.name:
         known = ", ".join([*built_in(command.folder), *command.more])
@@ -84,7 +86,8 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
     if options.name not in command.more:
         path_of(command.folder, options.name, command.what)  # a typo is answered before anything is imported
     check_resources(options)
-    job = command.job(options)
+    with no_collector():
+        job = command.job(options)
     if options.dry_run:
         job.estimate()
         return DONE
@@ -96,6 +99,16 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
         print(f"{left} left; go on with: {shlex.join(again)}", file=sys.stderr)
         return INTERRUPTED if interrupted and not job.lost else FAILED
     return FAILED if job.failed(options.strict) else DONE
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Without Python's garbage collector, which would walk through all of torch again and again while it is imported."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _interrupted(run: Callable[[], None]) -> bool:

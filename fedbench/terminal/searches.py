@@ -29,10 +29,10 @@ from fedbench.searches.suggestions import (
 )
 from fedbench.simulation.federation import check_data
 from fedbench.specs.parameters import corners
-from fedbench.specs.space import ScaledSpace, expand_space, space_files
+from fedbench.specs.space import ScaledSpace, expand_space
 from fedbench.store.store import Store
 from fedbench.store.trackers import TRACKERS
-from fedbench.terminal.conduct import Job, Rows
+from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
@@ -57,17 +57,6 @@ def chosen_space(options: argparse.Namespace) -> ScaledSpace:
     for arm in space.arms:
         check_sampler(options.sampler, arm)
     return space
-
-
-def space_rows(options: argparse.Namespace) -> Rows:
-    """The built-in spaces: name, what it tunes, methods, suggestions for each at every scale."""
-    rows = Rows()
-    for name in space_files():
-        scaled = {scale: expand_space(name, scale, changes={}) for scale in ("quick", "paper")}
-        budget = {scale: space.trials for scale, space in scaled.items()}
-        methods = [arm.label for arm in scaled["quick"].arms]
-        rows.append({"name": name, "tunes": scaled["quick"].space.tunes, "methods": methods, **budget})
-    return rows
 
 
 class SearchJob(Job):

@@ -15,7 +15,7 @@ from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.store import Store
 from fedbench.store.trackers import TRACKERS
-from fedbench.terminal.conduct import Job, Rows
+from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import StudyProgress, clock
@@ -39,19 +39,6 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
     names = [name for name in study_files() if name != SMOKE] if options.name == EVERYTHING else [options.name]
     changes = parse_assignments(options.set)
     return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
-
-
-def study_rows(options: argparse.Namespace) -> Rows:
-    """The built-in studies: name, what it shows, trials of each scale, how many are done."""
-    store, rows = Store(options.out), Rows()
-    for name in study_files():
-        scaled = {scale: expand(name, scale, changes={}, only={}, seeds=None) for scale in ("quick", "paper")}
-        trials = {
-            scale: {"trials": len(study.trials), "done": len(store.finished(study.trials))}
-            for scale, study in scaled.items()
-        }
-        rows.append({"name": name, "shows": scaled["quick"].study.shows, **trials})
-    return rows
 
 
 class StudyJob(Job):

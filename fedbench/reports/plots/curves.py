@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 
 from fedbench.reports.plots.base import (
     COLOURS,
@@ -38,6 +37,8 @@ class Curves(ColourPlot):
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """One curve for every colour and every y."""
+        import pandas as pd
+
         known, names = columns(), listed(self.y)
         several = len(names) > 1
         for cell, colour, label in self.coloured(scene):

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from fedbench.reports.plots.base import ColourPlot, Scene, add_to_title, over_rounds, register_plot
 from fedbench.simulation.record import columns
@@ -26,6 +25,8 @@ class Distribution(ColourPlot):
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""
+        import pandas as pd
+
         groups: dict[tuple[str, str], list[Any]] = {}
         medians = []
         for cell, colour, label in self.coloured(scene):

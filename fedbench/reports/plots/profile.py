@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 
 from fedbench.reports.plots.base import ColourPlot, Scene, line, register_plot
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 PROFILES = {  # table -> its columns x and y, their names
@@ -29,6 +29,8 @@ class Profile(ColourPlot):
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """One curve for every colour."""
+        import pandas as pd
+
         x, y, x_name, y_name = PROFILES[self.of]
         for cell, colour, label in self.coloured(scene):
             tables = [trial.table(self.of) for trial in scene.done(cell)]
@@ -42,8 +44,10 @@ class Profile(ColourPlot):
         ax.set_ylabel(y_name)
 
 
-def _densities(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+def _densities(tables: "Sequence[pd.DataFrame]") -> "list[pd.DataFrame]":
     """Histograms with bins of their own as densities at common points; the outermost 2 % are cut off."""
+    import pandas as pd
+
     reach = max(_reach(table) for table in tables)
     points = np.linspace(-reach, reach, 161)
     densities = []
@@ -54,6 +58,6 @@ def _densities(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     return densities
 
 
-def _reach(table: pd.DataFrame) -> float:
+def _reach(table: "pd.DataFrame") -> float:
     share = table["count"].cumsum() / table["count"].sum()
     return float(table.loc[(share > 0.01) & (share < 0.99), ["left", "right"]].abs().to_numpy().max())

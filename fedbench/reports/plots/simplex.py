@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from fedbench.base.fields import Count
 from fedbench.reports.plots.base import COLOURS, Plot, Scene, add_to_title, register_plot, rounds_there
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])  # of clients 0, 1 and 2
@@ -50,7 +50,7 @@ class SimplexPlot(Plot):
         ax.axis("off")
         ax.set(xlim=(-0.15, 1.15), ylim=(-0.15, 1.0))
 
-    def _landscape(self, ax: "Axes", table: pd.DataFrame, best: pd.DataFrame) -> None:
+    def _landscape(self, ax: "Axes", table: "pd.DataFrame", best: "pd.DataFrame") -> None:
         (round_,) = rounds_there([self.round], table["round"])
         rows = table[table["round"] == round_]
         points = rows[LAMBDAS].to_numpy() @ CORNERS
@@ -61,7 +61,7 @@ class SimplexPlot(Plot):
         add_to_title(ax, f"loss in round {round_}")
 
 
-def _trajectory(ax: "Axes", best: pd.DataFrame) -> None:
+def _trajectory(ax: "Axes", best: "pd.DataFrame") -> None:
     points = best[LAMBDAS].to_numpy() @ CORNERS
     dots = ax.scatter(points[:, 0], points[:, 1], 14, best["round"], cmap="viridis")
     _colorbar(ax, dots, "round")

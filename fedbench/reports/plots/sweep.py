@@ -3,8 +3,6 @@
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal
 
-import pandas as pd
-
 from fedbench.base.explain import fields
 from fedbench.config import TrialConfig
 from fedbench.reports.plots.base import ColourPlot, Scene, line, listed, register_plot
@@ -46,6 +44,8 @@ class Sweep(ColourPlot):
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """One line for every colour."""
+        import pandas as pd
+
         order = scene.study.labels(self.x, self.where)
         numbers = [float(label) for label in order if isinstance(label, (int, float))]
         numeric = len(numbers) == len(order) and not (self.log and min(numbers) <= 0)

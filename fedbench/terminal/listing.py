@@ -1,0 +1,32 @@
+"""What --list shows, with as little imported as can be."""
+
+import argparse
+
+from fedbench.specs.expand import expand_study, load_study, study_files
+from fedbench.specs.space import expand_space, space_files
+from fedbench.store.store import Store
+from fedbench.terminal.conduct import Rows
+
+
+def study_rows(options: argparse.Namespace) -> Rows:
+    """The built-in studies: name, what it shows, trials of each scale, how many are done."""
+    store, rows = Store(options.out), Rows()
+    for name in study_files():
+        stem, study = load_study(name)
+        row = {"name": name, "shows": study.shows}
+        for scale in ("quick", "paper"):
+            trials = expand_study(stem, study, scale, changes={}, only={}, seeds=None).trials
+            row[scale] = {"trials": len(trials), "done": len(store.finished(trials))}
+        rows.append(row)
+    return rows
+
+
+def space_rows(options: argparse.Namespace) -> Rows:
+    """The built-in spaces: name, what it tunes, methods, suggestions for each at every scale."""
+    rows = Rows()
+    for name in space_files():
+        scaled = {scale: expand_space(name, scale, changes={}) for scale in ("quick", "paper")}
+        budget = {scale: space.trials for scale, space in scaled.items()}
+        methods = [arm.label for arm in scaled["quick"].arms]
+        rows.append({"name": name, "tunes": scaled["quick"].space.tunes, "methods": methods, **budget})
+    return rows

@@ -19,13 +19,15 @@ def parser() -> argparse.ArgumentParser:
     add("--sampler", choices=SAMPLERS, default="tpe", help="how Optuna chooses (tpe)")
     add("--scheduler", choices=("asha", "none"), default="asha", help="asha stops what falls behind (asha)")
     add("--storage", metavar="URL", help="Optuna's storage (an SQLite file under --out)")
-    add_study_options(options)
+    add_study_options(
+        options, seeds="other seeds for the table", only="search only these methods: --only method=FedAvg,FedLAW"
+    )
     add_conduct_options(
         options,
         fresh="forget the suggestions of this search and start over",
         strict="suggestion or run of the table",
     )
-    add_run_options(options)
+    add_run_options(options, tracked=" of the table's runs")
     return options
 
 

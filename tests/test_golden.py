@@ -31,6 +31,8 @@ CASES: dict[str, dict[str, Any]] = {
     "adaptive_gws": {"method.name": "adaptive_gws", "method.epochs": 3, "method.base": "quad"},
     "attentive_law": {"method.name": "attentive_law", "method.epochs": 9, "method.swa": True},
     "fedlaw": {"method.name": "fedlaw", "method.epochs": 3, "server.global_lr": 1.5},
+    "feddf": {"method.name": "feddf", "method.epochs": 3},
+    "fedlaw_swa": {"method.name": "fedlaw_swa", "method.epochs": 16},
 }
 # case -> (test loss, train loss, norm_w, coherence_mean) after the last round
 GOLDEN: dict[str, tuple[float, float, float, float]] = {
@@ -47,6 +49,8 @@ GOLDEN: dict[str, tuple[float, float, float, float]] = {
     "adaptive_gws": (1.870053381836415, 1.7860247045518485, 12.97448696052935, 0.10546986328718534),
     "attentive_law": (1.9460137718473387, 1.8256019680281932, 11.867269054498669, 0.09453304374800045),
     "fedlaw": (1.6755272623285093, 1.6992418686014177, 12.563469023406013, 0.12776500629138784),
+    "feddf": (2.0234518729685127, 1.9029821355852339, 11.856664421744053, 0.09136034635982195),
+    "fedlaw_swa": (1.8344114555372275, 1.769713767573569, 13.387173072498447, 0.10918201729095776),
 }
 
 

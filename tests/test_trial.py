@@ -234,6 +234,18 @@ def test_a_finished_run_of_another_version_is_not_passed_off_as_this_one(
     assert "another config or version" in error
 
 
+def test_a_run_of_the_last_version_can_be_resumed(tmp_path: Path, command: Command) -> None:
+    out = tmp_path / "run"
+    assert command(main, *SETTINGS, "--out", str(out))[0] == 0
+    (out / "summary.json").unlink()
+    config = (out / "config.yaml").read_text()
+    config = config.replace("  threads: 1\n", "  threads: 1\n  engine: sequential\n")
+    (out / "config.yaml").write_text(config.replace("  alpha: 1.0\n", "  alpha: 1.0\n  alpha2: null\n"))
+    code, text, _ = command(main, "--out", str(out), "--resume")
+    assert code == 0
+    assert "starting from round 1" in text
+
+
 def test_a_model_that_was_not_saved_cannot_be_had_later(command: Command, tmp_path: Path) -> None:
     out = str(tmp_path / "run")
     command(main, *SETTINGS, "--out", out)

@@ -3,7 +3,7 @@
 import types
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, ValidationError
@@ -43,8 +43,13 @@ def validated(model: type[Model], raw: Any, where: str = "") -> Model:
 
 
 def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
-    """The first error as `key = value: must be ...`, with the nearest spelling where a name is unknown."""
-    first = min(error.errors(), key=lambda item: _FIRST.get(item["type"], 2))
+    """The first error as `key = value: must be ...`, with the nearest spelling where a name is unknown.
+
+    Of the members of a union, it is the error of the one that got furthest.
+    """
+    errors = sorted(error.errors(), key=lambda item: _FIRST.get(item["type"], 2))
+    same_field = [item for item in errors if item["loc"][:1] == errors[0]["loc"][:1]]
+    first = max(same_field, key=lambda item: (-_FIRST.get(item["type"], 2), len(item["loc"])))
     spot = _follow(model, raw, first["loc"])
     kind, context = first["type"], first.get("ctx", {})
     if kind == UNKNOWN:
@@ -157,7 +162,7 @@ def _unknown_key(spot: _Spot, model: type[BaseModel]) -> str:
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """All dotted keys of a settings type, each once."""
-    yield from dict.fromkeys(f"{prefix}{name}" for name, _ in fields(model))
+    yield from dict.fromkeys(f"{prefix}{item.key}" for item in fields(model))
 
 
 def is_key(model: type[BaseModel], key: str) -> bool:
@@ -169,13 +174,22 @@ def is_key(model: type[BaseModel], key: str) -> bool:
     return any(is_key(part, rest) for part in inner) if rest else not inner
 
 
-def fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    """All dotted keys of a settings type, with their fields; of those that depend on a choice, all."""
+class Key(NamedTuple):
+    """A dotted key, its field, and the class that the field belongs to."""
+
+    key: str
+    field: FieldInfo
+    owner: type[BaseModel]
+
+
+def fields(model: type[BaseModel]) -> Iterator[Key]:
+    """All dotted keys of a settings type; of those that depend on a choice, all."""
     for name, field in model.model_fields.items():
-        for inner in _inner(field):
-            yield from ((f"{name}.{key}", found) for key, found in fields(inner))
-        if not list(_inner(field)):
-            yield name, field
+        inner = list(_inner(field))
+        if not inner:
+            yield Key(name, field, model)
+        for part in inner:
+            yield from (item._replace(key=f"{name}.{item.key}") for item in fields(part))
 
 
 def _inner(field: FieldInfo) -> Iterator[type[BaseModel]]:

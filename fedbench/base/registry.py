@@ -6,6 +6,7 @@ from pkgutil import iter_modules
 from typing import Generic, TypeVar
 
 from fedbench.base.errors import ConfigError, unknown
+from fedbench.base.plugins import load_entry_points
 
 T = TypeVar("T")
 
@@ -14,7 +15,7 @@ class Registry(Generic[T]):
     """Named things of one kind.
 
     `home` is the package whose modules register what comes with fedbench: a thing is found by lying there. They are
-    imported at the first look, so that naming a registry costs nothing.
+    imported at the first look, and installed plugins with them, so that naming a registry costs nothing.
 
     A thing from outside the package gives a `version`, which becomes part of every trial's hash that
     uses it; built-in things are covered by the simulation version.
@@ -66,6 +67,7 @@ class Registry(Generic[T]):
             try:
                 for module in iter_modules(import_module(self.home).__path__):
                     import_module(f"{self.home}.{module.name}")
+                load_entry_points()
             except BaseException:
                 self._at_home = False
                 raise

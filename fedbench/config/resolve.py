@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.plugins import load_entry_points
 from fedbench.base.settings import Settings, merge, nest
 from fedbench.data.base import DATASETS, PAPER_DEFAULTS
 from fedbench.data.partitions import PARTITIONS
@@ -15,13 +14,12 @@ T = TypeVar("T")
 
 def resolve(settings: Settings) -> Settings:
     """Nested settings with the defaults that depend on other settings filled in; wrong types are left for later."""
-    load_entry_points()
     data = {"name": "mnist5k", "partition": "dirichlet", **_group(settings, "data")}
     dataset = named("data.name", data["name"], DATASETS.get)
     partition = named("data.partition", data["partition"], PARTITIONS.get)
     method = {"name": "fedavg", **_group(settings, "method")}
     rule = named("method.name", method["name"], METHODS.get)
-    general = {"proxy.size": 10 * dataset.num_classes, "bn": rule.bn, "indicators": {}}
+    general: Settings = {"proxy.size": 10 * dataset.num_classes, "bn": rule.bn, "indicators": {}}
     defaults = nest({**PAPER_DEFAULTS, **general, **dataset.defaults, **partition.defaults})
     open_settings = _open(rule, defaults.pop("method", {}))
     return merge(defaults, {**settings, "data": data, "method": {**open_settings, **method}})

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from fedbench.base.plugins import import_modules, load_entry_points
+from fedbench.base.plugins import import_modules
 from fedbench.terminal.command import DONE, Parser, run
 from fedbench.terminal.options import add_data_option, add_import_option
 
@@ -23,7 +23,6 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Run it; returns the exit code."""
     options = parser().parse_args(arguments)
-    load_entry_points()
     import_modules(options.modules)
     from fedbench.data.base import DATASETS
     from fedbench.simulation.federation import verified

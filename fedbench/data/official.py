@@ -47,8 +47,8 @@ class Found:
 
 def cache_dir() -> Path:
     """Where downloads and array caches live: $FEDBENCH_CACHE, else $XDG_CACHE_HOME/fedbench or ~/.cache/fedbench."""
-    if own := os.environ.get("FEDBENCH_CACHE"):
-        return _expanded(own)
+    if named := os.environ.get("FEDBENCH_CACHE"):
+        return _expanded(named)
     return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "fedbench"
 
 

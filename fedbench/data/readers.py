@@ -20,9 +20,9 @@ def read_idx(blob: bytes, name: str) -> NDArray[np.uint8]:
     if len(blob) < 4 + 4 * dims:
         raise UserError(f"{name}: cut off inside its header")
     shape = tuple(int(n) for n in np.frombuffer(blob, ">u4", count=dims, offset=4))
-    found, wanted = len(blob) - 4 - 4 * dims, math.prod(shape)
-    if found != wanted:
-        raise UserError(f"{name}: {found} bytes of data where its header promises {wanted}")
+    size, wanted = len(blob) - 4 - 4 * dims, math.prod(shape)
+    if size != wanted:
+        raise UserError(f"{name}: {size} bytes of data where its header promises {wanted}")
     return np.frombuffer(blob, np.uint8, offset=4 + 4 * dims).reshape(shape).copy()
 
 

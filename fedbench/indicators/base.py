@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import create_model
 from torch import Tensor
 
+from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict
 from fedbench.base.registry import Registry
 from fedbench.data.samples import Federation
@@ -130,10 +131,30 @@ def register_indicator(version: str | None = None) -> Callable[[I], I]:
     """Decorate an Indicator subclass, which has a `name`; one from outside the package gives a `version`."""
 
     def register(indicator: I) -> I:
+        if version is not None:
+            _check_outside(indicator)
         INDICATORS.add(indicator.name, indicator(), version)
         return indicator
 
     return register
+
+
+def _check_outside(indicator: type[Indicator[Any]]) -> None:
+    """An indicator from outside must be off until it is asked for, and takes no name that another has."""
+    if not indicator.Settings.model_fields:
+        raise ConfigError(
+            f"indicator '{indicator.name}': needs a setting that turns it on; or stored trials would lack it unseen"
+        )
+    for name, other in INDICATORS.items():
+        if name != indicator.name and (taken := _names(indicator) & _names(type(other))):
+            raise ConfigError(
+                f"indicator '{indicator.name}': indicator '{name}' has '{min(taken)}'; choose another name"
+            )
+
+
+def _names(indicator: type[Indicator[Any]]) -> set[str]:
+    """The settings and tables of an indicator."""
+    return {*indicator.Settings.model_fields, *indicator.tables, *indicator.final_tables}
 
 
 def indicator_settings() -> type[Strict]:

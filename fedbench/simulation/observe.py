@@ -32,14 +32,14 @@ def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Up
 
 def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], Rows]]:
     """What the final model shows: (columns, rows) by table."""
-    found, state = dict[str, tuple[tuple[str, ...], Rows]](), simulation.state
+    tables, state = dict[str, tuple[tuple[str, ...], Rows]](), simulation.state
     with exact(simulation.config.run, simulation.device):
         for _, indicator in INDICATORS.items():
             moment = Moment(**_here(simulation, state.round, state.w, state.buffers))
             seen = indicator.conclude(simulation.config.indicators, moment)
             _check(indicator, "final table", seen, indicator.final_tables)
-            found |= {name: (indicator.final_tables[name], rows) for name, rows in seen.items()}
-    return found
+            tables |= {name: (indicator.final_tables[name], rows) for name, rows in seen.items()}
+    return tables
 
 
 def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> dict[str, Any]:

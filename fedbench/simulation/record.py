@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from fedbench.base.errors import unknown
+from fedbench.base.errors import ConfigError, unknown
 from fedbench.indicators.base import INDICATORS, Column, Row, Rows
 
 COLUMN = "column"  # the key under which a field of Record keeps its column
@@ -65,15 +65,19 @@ class Record:
 
     def numbers(self) -> dict[str, float]:
         """Every number of this round by its column's name."""
-        found = {name: getattr(self, name) for name in columns()}
-        return {name: value for name, value in found.items() if value is not None}
+        numbers = {name: getattr(self, name) for name in columns()}
+        return {name: value for name, value in numbers.items() if value is not None}
 
 
 def columns() -> dict[str, Column]:
     """Every number that a round may have: the record's own, then each indicator's."""
-    found = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
-    found += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
-    return {column.name: column for column in found}
+    known = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
+    known += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
+    by_name = {column.name: column for column in known}
+    if len(by_name) < len(known):
+        twice = next(column.name for column in known if by_name[column.name] is not column)
+        raise ConfigError(f"column '{twice}': two indicators have it; choose another name")
+    return by_name
 
 
 def round_columns(validation: bool) -> list[str]:

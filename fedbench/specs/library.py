@@ -15,8 +15,8 @@ Content = TypeVar("Content", bound="BaseModel")
 def built_in(folder: str) -> dict[str, Path]:
     """The files of a folder ("studies", "search_spaces") by name: in an installed wheel, or in a checkout."""
     package = Path(str(files("fedbench")))
-    places = (package / f"_{folder}", package.parent / folder)
-    return {path.stem: path for place in places for path in sorted(place.glob("*.yaml"))}
+    folders = (package / f"_{folder}", package.parent / folder)
+    return {path.stem: path for parent in folders for path in sorted(parent.glob("*.yaml"))}
 
 
 def path_of(folder: str, name: str, what: str) -> Path:

@@ -41,11 +41,11 @@ class StoredTrial:
     def environment(self) -> str:
         """Where it ran, in one line: what may make its bytes differ from another's."""
         try:
-            found = json.loads((self.path / "environment.json").read_text())
+            where = json.loads((self.path / "environment.json").read_text())
         except OSError:
             return "unknown"
         return (
-            f"{found['device_name']}, {found['threads']} threads, torch {found['torch']}, fedbench {found['fedbench']}"
+            f"{where['device_name']}, {where['threads']} threads, torch {where['torch']}, fedbench {where['fedbench']}"
         )
 
 

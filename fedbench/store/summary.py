@@ -53,8 +53,8 @@ def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
 
 def critical_round(records: Sequence[Record]) -> int | None:
     """The critical point: the first round whose coherence is not above zero."""
-    found = (record.round for record in records if record.coherence_mean is not None and record.coherence_mean <= 0)
-    return next(found, None)
+    negative = (record.round for record in records if record.coherence_mean is not None and record.coherence_mean <= 0)
+    return next(negative, None)
 
 
 def rounds_to_accuracy(records: Sequence[Record], target: float) -> int | None:

@@ -103,7 +103,7 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Without Python's garbage collector, which would walk through all of torch again and again while it is imported."""
+    """Without the garbage collector, which would walk through all of torch again and again while it is imported."""
     gc.disable()
     try:
         yield

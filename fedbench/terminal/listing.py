@@ -1,6 +1,7 @@
 """What --list shows, with as little imported as can be."""
 
 import argparse
+from typing import Any
 
 from fedbench.specs.expand import expand_study, load_study, study_files
 from fedbench.specs.space import expand_space, space_files
@@ -13,7 +14,7 @@ def study_rows(options: argparse.Namespace) -> Rows:
     store, rows = Store(options.out), Rows()
     for name in study_files():
         stem, study = load_study(name)
-        row = {"name": name, "shows": study.shows}
+        row: dict[str, Any] = {"name": name, "shows": study.shows}
         for scale in ("quick", "paper"):
             trials = expand_study(stem, study, scale, changes={}, only={}, seeds=None).trials
             row[scale] = {"trials": len(trials), "done": len(store.finished(trials))}

@@ -8,8 +8,13 @@ from fedbench.specs.names import SCALES
 from fedbench.tune.options import RunOptions
 
 
-def add_study_options(options: argparse.ArgumentParser) -> None:
-    """The options that say which study, at which scale, with which changes: shared with the report command."""
+def add_study_options(
+    options: argparse.ArgumentParser,
+    *,
+    seeds: str = "other seeds than the study's",
+    only: str = "run only these points of an axis; again for another axis",
+) -> None:
+    """The options that say which study, at which scale, with which changes: shared with reports and searches."""
     add = options.add_argument
     add(
         "--scale",
@@ -17,9 +22,9 @@ def add_study_options(options: argparse.ArgumentParser) -> None:
         default="quick",
         help="quick: minutes on a laptop (default); paper: the paper's setting; tiny: two rounds, to try things",
     )
-    add("--seeds", metavar="N[,N]", help="other seeds than the study's")
+    add("--seeds", metavar="N[,N]", help=seeds)
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting; again for more")
-    add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help="run only these points of an axis")
+    add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help=only)
     add("--out", type=Path, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
     add_import_option(options)
 
@@ -57,18 +62,18 @@ def add_data_option(options: argparse.ArgumentParser) -> None:
     )
 
 
-def add_track_option(options: argparse.ArgumentParser) -> None:
+def add_track_option(options: argparse.ArgumentParser, *, of: str = "") -> None:
     """The option that asks for trackers."""
     options.add_argument(
-        "--track", action="append", default=[], metavar="NAME", help="show every round in a tracker (tensorboard)"
+        "--track", action="append", default=[], metavar="NAME", help=f"show every round{of} in a tracker (tensorboard)"
     )
 
 
-def add_run_options(options: argparse.ArgumentParser) -> None:
+def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> None:
     """The options that say what of the machine or cluster a trial takes, and who watches."""
     add = options.add_argument
     add_data_option(options)
-    add_track_option(options)
+    add_track_option(options, of=tracked)
     add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto (default: start one here)")
     add("--cpus-per-trial", type=float, default=1.0, metavar="N", help="CPUs, and threads, of each trial (1)")
     add(

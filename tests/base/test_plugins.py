@@ -1,3 +1,5 @@
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, EntryPoints
@@ -63,3 +65,24 @@ def test_entry_points_of_installed_packages_are_loaded(folder: Path, monkeypatch
     plugins.load_entry_points.cache_clear()
     plugins.load_entry_points()
     assert sys.modules["installed_plugin"].LOADED
+
+
+def test_a_metric_of_an_installed_package_is_known_to_study_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    package = folder / "package"
+    (package / "plug-1.dist-info").mkdir(parents=True)
+    (package / "plug-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: plug\nVersion: 1\n")
+    (package / "plug-1.dist-info" / "entry_points.txt").write_text(f"[{plugins.GROUP}]\nmine = plugged_metric\n")
+    (package / "plugged_metric.py").write_text(
+        "from fedbench.store.metrics import Metric, register_metric\n"
+        "register_metric('plugged', Metric('plugged', lambda trial: 1.0))\n"
+    )
+    (folder / "mine.yaml").write_text(
+        "title: x\nshows: x\ngrid: {data.alpha: [1.0]}\nseeds: [8]\nscales: {quick: {}}\n"
+        "tables: {a: {rows: [], columns: [data.alpha], value: plugged}}\n"
+    )
+    arguments = [sys.executable, "-m", "fedbench.report", "mine.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    result = subprocess.run(arguments, env=environment, cwd=folder, capture_output=True, text=True)
+    assert "holds no results" in result.stderr  # so the file was read and found right

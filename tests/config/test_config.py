@@ -191,3 +191,29 @@ def test_a_wrong_setting_is_one_line_that_says_what_would_be_right(settings: dic
         TrialConfig(**settings)
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_copy_has_a_hash_of_its_own() -> None:
+    config = TrialConfig()
+    before = config.hash
+    assert config.model_copy(update={"seed": 9}).hash == TrialConfig(seed=9).hash != before
+    assert config.on("cpu").hash == before
+
+
+def test_a_data_set_may_set_any_default_and_the_papers_fill_in_for_the_rest() -> None:
+    base = DATASETS.get("mnist5k")
+    own = {"model": "mlp", "proxy.size": 30, "clients.lr": 0.5, "method.lr": 0.25}
+    register_dataset(Dataset("outside-defaults", (1, 28, 28), 10, 4000, 1000, base.load, defaults=own), "1")
+    config = TrialConfig(**{"data.name": "outside-defaults", "method.name": "fedlaw"})
+    assert (config.proxy.size, config.clients.lr, config.clients.epochs, config.rounds) == (30, 0.5, 3, 200)
+    assert config.method.model_dump()["lr"] == 0.25
+    fedadam = TrialConfig(**{"data.name": "outside-defaults", "method.name": "fedadam"})
+    assert fedadam.method.model_dump()["lr"] == 0.01  # the method has a default of its own
+
+
+def test_the_server_learns_faster_on_cifar_10() -> None:
+    rates = {
+        name: TrialConfig(**{"data.name": name, "method.name": "fedlaw"}).method.model_dump()["lr"]
+        for name in ("cifar10", "cifar100", "fashion_mnist")
+    }
+    assert rates == {"cifar10": 0.01, "cifar100": 0.005, "fashion_mnist": 0.005}

@@ -207,15 +207,3 @@ def test_a_condition_that_never_holds_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match=r"method\.mu: its condition never holds"):
         space(tmp_path, text)
-
-
-README = (Path(__file__).parents[2] / "README.md").read_text()
-
-
-def test_the_readmes_space_is_a_space_and_every_space_is_in_it(tmp_path: Path) -> None:
-    section = README.split("## Search\n")[1].split("\n## ")[0]
-    assert all(f"`{name}`" in section for name in space_files())
-    block = "".join(line[4:] + "\n" for line in section.splitlines() if line.startswith("    "))
-    scaled = space(tmp_path, block)
-    assert [len(arm.parameters) for arm in scaled.arms] == [4, 5]
-    assert scaled.length(scaled.arms[0]) == 10

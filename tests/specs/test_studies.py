@@ -103,6 +103,8 @@ WRONG = [
     ("data.alpha: [100, 1]", "data.alpha: [100, -1]", "at data.alpha=-1"),
     ("quick: {}", "quik: {}", "scales"),
     ("seeds: [8, 9]", "seeds: []", "seeds"),
+    ("seeds: [8, 9]", 'seeds: ["8", 9.0]', "seeds.1 = '8': must be a whole number"),
+    ("grid:", "grid:\n  norm_w: {a: {}}", "a column of the results is called so"),
     ("title: Mine", "title: [", "not valid YAML"),
     ("title: Mine", "5: Mine", "5 is not a key"),
     ("  data.alpha: [100, 1]", "  seed: [1, 2]", "name seeds under seeds"),
@@ -160,6 +162,7 @@ def test_a_wrong_study_file_is_one_line_that_names_it(mine: Path, right: str, wr
         ({"changes": {"data": {"alpha": 3}}}, "every point of the axis 'data.alpha' sets its own"),
         ({"changes": {"data": 5}}, "data is a group of settings"),
         ({"changes": {"seed": 5}}, "use --seeds"),
+        ({"seeds": [8, -1]}, "seed = -1: must be a whole number at least 0"),
     ],
 )
 def test_wrong_options_are_one_line(mine: Path, options: dict[str, Any], message: str) -> None:

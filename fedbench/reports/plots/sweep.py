@@ -70,5 +70,5 @@ class Sweep(ColourPlot):
 
 def axis_name(axis: str) -> str:
     """A setting's name with its unit, where it has one; else the axis in short."""
-    titles = [field.title for key, field in fields(TrialConfig) if key == axis and field.title]
+    titles = [item.field.title for item in fields(TrialConfig) if item.key == axis and item.field.title]
     return titles[0] if titles else short(axis)

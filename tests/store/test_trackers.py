@@ -1,0 +1,70 @@
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+from fedbench import TrialConfig
+from fedbench.base.errors import ConfigError
+from fedbench.simulation import Record, Simulation
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.store.trackers import TRACKERS, Tracker, register_tracker, trackers_of
+from fedbench.trial import main
+
+Make = Callable[..., TrialConfig]
+
+
+def scalars(folder: Path) -> dict[str, dict[int, float]]:
+    """Every number of TensorBoard's files by its name and step."""
+    values: dict[str, dict[int, float]] = {}
+    for path in folder.rglob("events*"):
+        blob, at = path.read_bytes(), 0
+        while at < len(blob):
+            (length,) = struct.unpack("<Q", blob[at : at + 8])
+            event = Event.FromString(blob[at + 12 : at + 12 + length])
+            at += 16 + length
+            for value in event.summary.value:
+                values.setdefault(value.tag, {})[event.step] = value.simple_value
+    return values
+
+
+def test_tensorboard_has_every_number_of_every_round(tiny: Make, tmp_path: Path) -> None:
+    config = tiny(method__name="fixed_gamma")
+    stored = execute(config, Store(tmp_path), None, trackers_of(["tensorboard"], config, tmp_path))
+    found, rounds = scalars(tmp_path / "tensorboard"), stored.table("rounds").set_index("round")
+    assert set(found["test_accuracy"]) == {1, 2, 3}
+    assert found["gamma"] == pytest.approx({1: 0.95, 2: 0.95, 3: 0.95})
+    for name in ("test_loss", "train_loss", "norm_w", "coherence_mean", "r"):
+        assert found[name] == pytest.approx(rounds[name].to_dict(), rel=1e-6)
+    assert "heterogeneity_coherence" in found
+
+
+class Broken(Tracker):
+    """Cannot be reached after the first round."""
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        if seen.round == 2:
+            raise ConnectionError("nobody there")
+
+
+def test_a_tracker_that_fails_is_one_warning_and_never_a_lost_trial(tiny: Make, tmp_path: Path) -> None:
+    if "broken" not in TRACKERS:
+        register_tracker("broken")(Broken)
+    with pytest.warns(UserWarning, match="--track broken: stopped tracking .ConnectionError: nobody there.") as caught:
+        stored = execute(tiny(), Store(tmp_path), None, trackers_of(["broken"], tiny(), tmp_path))
+    assert stored.status == "done"
+    assert len([warning for warning in caught if "broken" in str(warning.message)]) == 1
+
+
+def test_an_unknown_tracker_is_an_error_before_anything_runs(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'tensorboard'\?"):
+        TRACKERS.get("tensorbord")
+    code, _, error = command(main, "--track", "tensorbord", "--out", str(tmp_path / "run"))
+    assert (code, "did you mean 'tensorboard'?" in error) == (2, True)
+    assert not (tmp_path / "run").exists()
+    code, _, error = command(main, "--track", "tensorboard")
+    assert (code, "--track needs --out DIR" in error) == (2, True)

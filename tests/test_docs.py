@@ -1,0 +1,64 @@
+"""What README and docs say is tried."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedbench.specs.expand import expand
+from fedbench.specs.space import expand_space
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def block(page: str, language: str) -> str:
+    """The one block of a language on a page."""
+    (text,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return str(text)
+
+
+def test_lists_in_the_docs_are_those_of_the_code() -> None:
+    result = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout == "", "renew them: python docs/generate.py"
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_list_that_there_is_stands_in_the_docs() -> None:
+    names = {name for page in PAGES for name in re.findall(r"^<!-- generated: ([\w-]+) -->", page.read_text(), re.M)}
+    wanted = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.path.insert(0, 'docs'); import generate; print(*generate.LISTS)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert names == set(wanted.stdout.split())
+
+
+def test_the_study_in_the_docs_is_a_study(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(block("docs/studies.md", "yaml"))
+    assert len(expand(str(path), "quick", changes={}, only={}, seeds=None).trials) == 12
+
+
+def test_the_space_in_the_docs_is_a_space(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(block("docs/search.md", "yaml"))
+    scaled = expand_space(str(path), "quick", changes={})
+    assert [len(arm.parameters) for arm in scaled.arms] == [4, 5]
+    assert scaled.length(scaled.arms[0]) == 10
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name)
+def test_links_within_the_project_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)", text):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), target

@@ -1,0 +1,104 @@
+"""To add a thing, one touches one file: the examples of docs/extending.md, put where CONTRIBUTING.md says, and used."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = {  # what an example registers -> the folder of its kind
+    "@register_method": "fedbench/methods",
+    "@register_model": "fedbench/models",
+    "register_dataset(": "fedbench/data/sets",
+    "@register_partition": "fedbench/data/partitions",
+    "@register_indicator": "fedbench/indicators",
+    "register_metric(": "fedbench/store/metrics",
+    "@register_plot": "fedbench/reports/plots",
+    "@register_check": "fedbench/reports/checks",
+    "@register_tracker": "fedbench/store/trackers",
+}
+# Runs the study that uses them all, without Ray: two seeds, two rounds.
+SCRIPT = """
+import sys
+from pathlib import Path
+from fedbench.base.plugins import import_modules
+import_modules(sys.argv[2:])
+from fedbench.reports.report import make_report
+from fedbench.specs.expand import expand
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.store.trackers import trackers_of
+import fedbench
+assert Path(fedbench.__file__).is_relative_to(Path.cwd()) == (len(sys.argv) == 2)
+study, store = expand(sys.argv[1], "quick", changes={"rounds": 2}, only={}, seeds=[8, 9]), Store(Path("out"))
+for config in study.trials.values():
+    stored = execute(config, store, None, trackers_of(["my_lines"], config, store.out))
+    assert stored.status == "done", stored.reason
+report = make_report(study, store)
+print(*(finding.evidence for finding in report.findings), sep="\\n")
+"""
+
+
+def examples() -> dict[str, str]:
+    """Every module of the page by the folder of its kind."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
+    found = {folder: [b for b in blocks if re.search(rf"^{re.escape(m)}", b, re.M)] for m, folder in FOLDERS.items()}
+    assert all(len(blocks) == 1 for blocks in found.values())
+    assert len(blocks) == len(FOLDERS), "an example is of no kind"
+    return {folder: block for folder, (block,) in found.items()}
+
+
+def study() -> str:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
+    return str(block)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    names = ("fedbench", "studies", "search_spaces")
+    paths = [path for name in names for path in (folder / name).rglob("*") if path.is_file()]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in paths if "__pycache__" not in p.parts}
+
+
+def run(folder: Path, *arguments: str) -> None:
+    """Run the study, then look at what each of the new things left behind."""
+    script = [sys.executable, "-c", SCRIPT, *arguments]
+    result = subprocess.run(script, cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "less 0.5 times the other's" in result.stdout
+    (report,) = (folder / "out" / "studies").glob("*/quick")
+    assert "my_worst_class" in (report / "table.csv").read_text()
+    assert (report / "classes.png").stat().st_size > 5000
+    assert (report / "drift.png").stat().st_size > 5000
+    (trial, *_) = (folder / "out" / "trials").iterdir()
+    assert (trial / "my_drift.csv").read_text().startswith("round,client,distance\n")
+    assert len(list((folder / "out" / "my_lines").iterdir())) == 8
+
+
+def test_each_thing_is_one_new_file_and_no_other_is_touched(tmp_path: Path) -> None:
+    for name in ("fedbench", "studies", "search_spaces"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    before = files(tmp_path)
+    for folder, module in examples().items():
+        (tmp_path / folder / "my_own.py").write_text(module)
+    (tmp_path / "studies" / "my_study.yaml").write_text(study())
+    run(tmp_path, "my_study")
+    after = files(tmp_path)
+    assert {name: after[name] for name in before} == before
+    assert len(after.keys() - before.keys()) == len(FOLDERS) + 1
+
+
+def test_the_same_modules_work_from_outside_the_package(tmp_path: Path) -> None:
+    modules = []
+    for number, module in enumerate(examples().values()):
+        modules.append(f"my_module_{number}")
+        (tmp_path / f"my_module_{number}.py").write_text(module)
+    (tmp_path / "mine.yaml").write_text(study())
+    run(tmp_path, "mine.yaml", *modules)
+
+
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_contributing_names_the_one_file(folder: str) -> None:
+    assert f"`{folder}/NAME.py`" in (ROOT / "CONTRIBUTING.md").read_text()

@@ -147,9 +147,7 @@ def _check_outside(indicator: type[Indicator[Any]]) -> None:
         )
     for name, other in INDICATORS.items():
         if name != indicator.name and (taken := _names(indicator) & _names(type(other))):
-            raise ConfigError(
-                f"indicator '{indicator.name}': indicator '{name}' has '{min(taken)}'; choose another name"
-            )
+            raise ConfigError(f"indicator '{indicator.name}': '{name}' has '{min(taken)}', too; choose another name")
 
 
 def _names(indicator: type[Indicator[Any]]) -> set[str]:

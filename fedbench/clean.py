@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedbench.terminal.command import DONE, Parser, run
+from fedbench.terminal.options import folder
 
 DISPOSABLE = ("ray", "checkpoints", "damaged", "trials/.new-*")
 
@@ -14,7 +15,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of this command."""
     options = Parser(prog="python -m fedbench.clean", description="Remove all but results: " + ", ".join(DISPOSABLE))
     options.add_argument(
-        "--out", type=Path, default=Path("results"), metavar="DIR", help="the results folder (results)"
+        "--out", type=folder, default=Path("results"), metavar="DIR", help="the results folder (results)"
     )
     options.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     return options

@@ -7,7 +7,7 @@ from pathlib import Path
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
 from fedbench.terminal.command import Parser, run
-from fedbench.terminal.options import add_data_option, add_import_option, add_track_option
+from fedbench.terminal.options import add_data_option, add_import_option, add_track_option, folder
 
 CHECKPOINT_EVERY = 10
 
@@ -18,7 +18,7 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, such as data.alpha=0.1")
     add("--config", type=Path, metavar="FILE", help="settings from a YAML file; --set wins over it")
-    add("--out", type=Path, metavar="DIR", help="folder for results; without it nothing is written")
+    add("--out", type=folder, metavar="DIR", help="folder for results; without it nothing is written")
     add("--checkpoint-every", type=int, metavar="N", help=f"rounds between checkpoints ({CHECKPOINT_EVERY}; 0: none)")
     add("--resume", action="store_true", help="go on with the run in --out")
     add("--save-model", action="store_true", help="write the final model to model.pt in --out")

@@ -6,6 +6,7 @@ from pkgutil import iter_modules
 from typing import Generic, TypeVar
 
 from fedbench.base.errors import ConfigError, unknown
+from fedbench.base.fingerprint import fingerprint, outside_module
 from fedbench.base.plugins import load_entry_points
 
 T = TypeVar("T")
@@ -17,8 +18,9 @@ class Registry(Generic[T]):
     `home` is the package whose modules register what comes with fedbench: a thing is found by lying there. They are
     imported at the first look, and installed plugins with them, so that naming a registry costs nothing.
 
-    A thing from outside the package gives a `version`, which becomes part of every trial's hash that
-    uses it; built-in things are covered by the simulation version.
+    A thing from outside the package has a `version`, which becomes part of every trial's hash that uses it: the one
+    that it gives or, if it gives none, a fingerprint of its source. Built-in things are covered by the simulation
+    version.
     """
 
     def __init__(self, kind: str, home: str) -> None:
@@ -34,6 +36,9 @@ class Registry(Generic[T]):
         if name in self._items and self._items[name] is not item:
             raise ConfigError(f"{self.kind} '{name}' is registered already; choose another name")
         self._items[name] = item
+        module = outside_module()
+        if version is None and module and (source := fingerprint(module)):
+            version = f"source {source}"
         self._sorted = sorted(self._items.items(), key=lambda entry: entry[0])
         if version is not None:
             self._versions[name] = version

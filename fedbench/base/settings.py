@@ -1,7 +1,7 @@
 """Settings as users write them: YAML files and key=value, nested or with dotted keys."""
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,15 @@ def _add(tree: Settings, branch: Settings, where: str, path: str) -> None:
             _add(tree[key], value, where, f"{path}{key}.")
         else:
             raise ConfigError(f"{where}: {path}{key} is given twice")
+
+
+def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """The dotted keys of nested settings."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}"
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:

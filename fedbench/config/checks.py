@@ -7,6 +7,7 @@ from fedbench.config.resolve import named
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators import INDICATORS
 from fedbench.models import MODELS
+from fedbench.models.base import wrong_output
 
 if TYPE_CHECKING:
     from fedbench.config.schema import TrialConfig
@@ -17,6 +18,10 @@ def check(config: "TrialConfig") -> None:
     data, dataset, n = config.data, config.dataset, config.clients.count
     named("model", config.model, MODELS.get)
     _ = config.uses_batch_norm  # builds the model, without memory: an error if it does not fit the images
+    if MODELS.version(config.model) is not None and (
+        complaint := wrong_output(config.model, dataset.shape, dataset.num_classes)
+    ):
+        raise ConfigError(f"model '{config.model}': {complaint}")
     if complaint := PARTITIONS.get(data.partition).check(n):
         raise ConfigError(f"clients.count = {n}: {complaint} with data.partition={data.partition}")
     for key, given, total in (

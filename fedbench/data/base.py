@@ -62,6 +62,6 @@ PAPER_DEFAULTS: Mapping[str, object] = {
 
 
 def register_dataset(dataset: Dataset, version: str | None = None) -> Dataset:
-    """Make a data set known by its name; one from outside the package gives a `version`."""
+    """Make a data set known by its name; one from outside the package may give a `version`."""
     DATASETS.add(dataset.name, dataset, version)
     return dataset

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict
+from fedbench.base.fingerprint import outside_module
 from fedbench.base.registry import Registry
 from fedbench.data.samples import Federation
 from fedbench.indicators.scoring import Score, score
@@ -128,10 +129,10 @@ I = TypeVar("I", bound=type[Indicator[Any]])  # noqa: E741
 
 
 def register_indicator(version: str | None = None) -> Callable[[I], I]:
-    """Decorate an Indicator subclass, which has a `name`; one from outside the package gives a `version`."""
+    """Decorate an Indicator subclass, which has a `name`; one from outside the package may give a `version`."""
 
     def register(indicator: I) -> I:
-        if version is not None:
+        if version is not None or outside_module():
             _check_outside(indicator)
         INDICATORS.add(indicator.name, indicator(), version)
         return indicator

@@ -174,7 +174,7 @@ M = TypeVar("M", bound=type[Method[Any]])
 
 
 def register_method(version: str | None = None) -> Callable[[M], M]:
-    """Decorate a Method subclass; its name is the one that its Settings fix. One from outside gives a `version`."""
+    """Decorate a Method subclass; its name is the one that its Settings fix. One from outside may give a `version`."""
 
     def register(method: M) -> M:
         (name,) = get_args(method.Settings.model_fields["name"].annotation)

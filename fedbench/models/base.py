@@ -20,7 +20,7 @@ MODELS: Registry[Builder] = Registry("model", home="fedbench.models")
 def register_model(name: str, version: str | None = None) -> Callable[[Builder], Builder]:
     """Decorate `build(shape, num_classes) -> nn.Module`; shape is (C, H, W), the module maps [B, C, H, W] to logits.
 
-    A model from outside the package gives a `version`.
+    A model from outside the package may give a `version`.
     """
 
     def register(builder: Builder) -> Builder:
@@ -35,9 +35,10 @@ def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
     builder = MODELS.get(name)
     try:
         return builder(shape, num_classes)
-    except (ValueError, RuntimeError) as error:
+    except Exception as error:  # whatever somebody's model does wrong
         size = "x".join(map(str, shape))
-        raise ConfigError(f"model '{name}' cannot be built for {size} images: {error}") from error
+        reason = f"{type(error).__name__}: {_first_line(error)}"
+        raise ConfigError(f"model '{name}' cannot be built for {size} images ({reason})") from error
 
 
 @lru_cache
@@ -45,6 +46,29 @@ def has_batch_norm(name: str, shape: Shape, num_classes: int) -> bool:
     """Whether the model has running statistics; found by building it without memory."""
     with torch.device("meta"):
         return any(buffer.is_floating_point() for buffer in build(name, shape, num_classes).buffers())
+
+
+@lru_cache
+def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
+    """What is wrong with a model's output for two images, if anything; found without memory."""
+    try:
+        with torch.device("meta"):
+            module = build(name, shape, num_classes)
+            if not any(parameter.requires_grad for parameter in module.parameters()):
+                return "it has no parameters to train"
+            logits = module.train()(torch.zeros(2, *shape))
+    except ConfigError:
+        raise
+    except Exception as error:
+        return f"it cannot take images of {'x'.join(map(str, shape))} ({type(error).__name__}: {_first_line(error)})"
+    if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (2, num_classes):
+        found = f"{list(logits.shape)}" if isinstance(logits, torch.Tensor) else type(logits).__name__
+        return f"it gives {found} for 2 images of {num_classes} classes; must be [2, {num_classes}]"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:200]
 
 
 def initial(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.base.files import write_bytes, write_text
+from fedbench.config import LAST_ROUNDS
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.figures import draw
 from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout, shown
@@ -27,8 +28,9 @@ class Report:
 
 
 def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
-    """The study's trials that the store has, by hash."""
-    return {hash_: trial for hash_ in study.trials if (trial := store.get(hash_))}
+    """The study's trials that the store has, by hash, scored as the study says."""
+    stored = {hash_: trial for hash_ in study.trials if (trial := store.get(hash_))}
+    return {hash_: trial.scored_over(study.score_rounds) for hash_, trial in stored.items()}
 
 
 def make_report(study: ScaledStudy, store: Store) -> Report:
@@ -146,4 +148,11 @@ def note(study: ScaledStudy) -> str:
     length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
     changed = f"; changed: {study.changed}{star}" if study.changed else ""
-    return f" (scale {study.scale}, {length} rounds{changed})"
+    return f" (scale {study.scale}, {length} rounds{score_note(study)}{changed})"
+
+
+def score_note(study: ScaledStudy) -> str:
+    """What the score is the mean of, where that is not the usual, or covers more than half of a run."""
+    shortest = min(config.rounds for config in study.trials.values())
+    usual = study.score_rounds == LAST_ROUNDS and 2 * study.score_rounds <= shortest
+    return "" if usual else f", scored over the last {min(study.score_rounds, shortest)}"

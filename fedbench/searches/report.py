@@ -53,7 +53,8 @@ def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Pa
     """Write best*.yaml, trials.csv, table.csv, table.md and, where asked for, Optuna's plots."""
     space = searches[0].space
     comparisons = compare(searches)
-    stored = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
+    there = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
+    stored = {hash_: trial.scored_over(space.space.score.rounds) for hash_, trial in there.items()}
     several = len(space.space.methods or {}) > 1  # whatever --only picked: files keep their names
     files = []
     for search in searches:

@@ -25,8 +25,10 @@ class Step(NamedTuple):
 class Lockstep:
     """Several runs in one process, a round of each at a time; none knows of the others."""
 
-    def __init__(self, configs: Sequence[TrialConfig], metric: str, data_dir: Path | None = None) -> None:
-        self.metric = metric
+    def __init__(
+        self, configs: Sequence[TrialConfig], metric: str, data_dir: Path | None = None, rounds: int = LAST_ROUNDS
+    ) -> None:
+        self.metric, self.rounds = metric, rounds
         self.simulations = [Simulation(config, data_dir) for config in configs]
 
     @property
@@ -42,15 +44,15 @@ class Lockstep:
             reason = record.diverged or (f"round {record.round}: {self.metric} is not a number" if lost else None)
             if reason:
                 return Step(record.round, None, f"seed {simulation.config.seed}: {reason}", last=True)
-        scores = [recent_mean(simulation.state.history, self.metric) for simulation in self.simulations]
+        scores = [recent_mean(simulation.state.history, self.metric, self.rounds) for simulation in self.simulations]
         known = [score for score in scores if score is not None]
         return Step(record.round, fmean(known) if len(known) == len(scores) else None, None, self.done)
 
 
-def recent_mean(history: Sequence[Record], metric: str) -> float | None:
-    """The mean of a metric over the last 10 rounds so far, as the final score is taken; None in an unscored round."""
+def recent_mean(history: Sequence[Record], metric: str, rounds: int) -> float | None:
+    """The mean of a metric over the last rounds so far, as the final score is taken; None in an unscored round."""
     now = history[-1].round
     if getattr(history[-1], metric) is None:
         return None
-    recent = [getattr(record, metric) for record in history if record.round > now - LAST_ROUNDS]
+    recent = [getattr(record, metric) for record in history if record.round > now - rounds]
     return fmean(value for value in recent if value is not None)

@@ -24,6 +24,7 @@ from fedbench.simulation.federation import build_federation
 from fedbench.simulation.local import Sgd, draw_plan, local_train
 from fedbench.simulation.observe import observe
 from fedbench.simulation.record import Record
+from fedbench.simulation.updates import checked
 
 
 @dataclass
@@ -110,8 +111,8 @@ class Simulation:
         cohort = Cohort(t, clients, p, state.w, W, B, start, config.bn, config.server.global_lr, self.num_clients)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
         with seeded(torch_seed(config.seed, "server", t), self.device):
-            update = self.method.aggregate(cohort, state.method, server)
-        buffers = aggregate_statistics(cohort, update, server)
+            update = checked(self.method.aggregate, cohort, state.method, server)
+            buffers = aggregate_statistics(cohort, update, server)
         aggregated = self._now()
         record = replace(record, seconds_server=aggregated - trained)
         if not bool(torch.isfinite(update.w).all() & torch.isfinite(buffers).all()):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from fedbench.base.errors import ConfigError, unknown
 from fedbench.base.explain import is_key, keys
+from fedbench.base.settings import leaves, merge, nest
 from fedbench.config import TrialConfig
 from fedbench.simulation.record import columns
 from fedbench.specs.names import Label, Where, text_label
@@ -29,6 +30,7 @@ def check_study(stem: str, study: Study) -> None:
             raise ConfigError(f"{stem}: grid.{axis}: a column of the results is called so; choose another name")
     if any("seed" in base for base in (study.base, *(scale.base for scale in study.scales.values()))):
         raise ConfigError(f"{stem}: base.seed: name seeds under seeds")
+    _check_bases(stem, study)
     for kind, names in (("tables", study.tables), ("plots", study.plots)):
         for name in names:
             if not FILE_NAME.fullmatch(name):
@@ -37,6 +39,18 @@ def check_study(stem: str, study: Study) -> None:
     _check_marks(stem, study)
     for name in study.tables:
         paper_numbers(stem, study, name)
+
+
+def _check_bases(stem: str, study: Study) -> None:
+    """What every point of an axis sets, the base sets in vain: an axis that a scale has, too."""
+    for name, scale in study.scales.items():
+        base = merge(nest(study.base, stem), nest(scale.base, stem))
+        for axis, points in {**study.grid, **scale.grid}.items():
+            keys_of = [set(leaves(nest(point, stem))) for point in points.values()] if isinstance(points, dict) else []
+            fixed = set.intersection(*keys_of) if keys_of else {axis} if isinstance(points, list) else set()
+            if both := sorted(fixed & set(leaves(base))):
+                at = "base" if both[0] in set(leaves(nest(study.base, stem))) else f"scales.{name}.base"
+                raise ConfigError(f"{stem}: {at}.{both[0]}: every point of the axis '{axis}' sets it; leave it out")
 
 
 def _grids(study: Study) -> list[Mapping[str, Iterable[Label]]]:

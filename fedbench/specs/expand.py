@@ -9,7 +9,7 @@ from typing import cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.settings import Settings, merge, nest
-from fedbench.config import TrialConfig
+from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
@@ -34,7 +34,8 @@ class Cell:
 class ScaledStudy:
     """A study at one scale, expanded: what is run and tabled.
 
-    axes: the labels of each axis that were picked; whole: all that the scale has.
+    axes: the labels of each axis that were picked; whole: all that the scale has; score_rounds: the final score is the
+    mean of so many last rounds.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ScaledStudy:
     whole: Mapping[str, Sequence[Label]]
     cells: Sequence[Cell]
     changed: Settings
+    score_rounds: int = LAST_ROUNDS
 
     @cached_property
     def trials(self) -> dict[str, TrialConfig]:
@@ -108,7 +110,8 @@ def expand_study(
     if not cells:
         raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
     counted = {key: value for key, value in changes.items() if key != "run"}  # where it runs changes no result
-    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted)
+    score = spec.score or study.score
+    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted, score.rounds)
     _check_leftovers(scaled)
     return scaled
 
@@ -153,6 +156,7 @@ def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
         base=merge(merge(nest(spec.base, stem), nest(small)), nest(tiny.base, stem)),
         grid={**axes, **tiny.grid},
         seeds=tiny.seeds or study.seeds[:1],
+        score=tiny.score or spec.score,
     )
 
 

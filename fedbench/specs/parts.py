@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, model_validator
 
 from fedbench.base.errors import unknown
-from fedbench.base.fields import Strict, wrong
+from fedbench.base.fields import Count, Strict, wrong
 from fedbench.base.registry import Registry
+from fedbench.config import LAST_ROUNDS
 from fedbench.simulation.record import columns
 from fedbench.specs.names import Show, Where
 from fedbench.store.metrics import METRICS
@@ -30,6 +31,13 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 CurveName = Annotated[str, AfterValidator(_curve)]  # what has a value every round
 
 
+class ScoreSpec(Strict):
+    """What the final score is."""
+
+    rounds: Count = LAST_ROUNDS
+    """the mean of so many last rounds"""
+
+
 class TableSpec(Strict):
     """One table: which axes are its rows and columns, what stands in its cells."""
 
@@ -50,6 +58,8 @@ class TableSpec(Strict):
 
     @model_validator(mode="after")
     def _check(self) -> "TableSpec":
+        if twice := [axis for axis in self.axes if self.axes.count(axis) > 1]:
+            raise wrong(f"{twice[0]} stands twice in rows and columns; name it once")
         ways = ["row", "column", *self.rows, *self.columns]
         if self.best is not None and self.best not in ways:
             raise wrong(f"best = {self.best!r}: must be one of {', '.join(ways)}")

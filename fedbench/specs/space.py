@@ -11,10 +11,11 @@ from pydantic import Field
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.fields import Seeds, Strict
 from fedbench.base.settings import Settings, merge, nest
-from fedbench.config import TrialConfig
+from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.library import built_in, load
 from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
+from fedbench.specs.parts import ScoreSpec
 
 VALIDATION = 0.2  # share of the training data that a suggestion is scored on, where the space says nothing
 TINY = {"rounds": 2, "data.train_size": 200, "clients.count": 5}
@@ -54,6 +55,8 @@ class Space(Strict):
     """suggestions for each method"""
     rounds: Budget | None = None
     """of a suggestion; null for those of the base"""
+    score: ScoreSpec = ScoreSpec()
+    """`{rounds: N}`: a score is the mean of the last N rounds (10)"""
     suggestion_seeds: Seeds
     """whose mean scores a suggestion"""
     seeds: Seeds
@@ -146,7 +149,9 @@ class ScaledSpace:
     def fingerprint(self, arm: Arm) -> Settings:
         """What makes two searches the same; the budget is no part of it."""
         runs = [config.hash for settings in corners(arm.fixed, arm.parameters) for config in self.suggestion(settings)]
+        length = {"score_rounds": self.space.score.rounds} if self.space.score.rounds != LAST_ROUNDS else {}
         return {
+            **length,
             "metric": self.space.metric,
             "rounds": self.length(arm),
             "suggestion_seeds": list(self.suggestion_seeds),

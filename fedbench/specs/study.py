@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, one_of, wrong
 from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
-from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, PlotSpec, TableSpec
+from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, PlotSpec, ScoreSpec, TableSpec
 from fedbench.store.metrics import METRICS
 
 
@@ -20,6 +20,8 @@ class ScaleSpec(Strict):
     grid: dict[str, Axis] = {}
     """axes, each in place of the study's of that name"""
     seeds: Seeds | None = None
+    """in place of the study's"""
+    score: ScoreSpec | None = None
     """in place of the study's"""
 
 
@@ -72,6 +74,8 @@ class Study(Strict):
     """cells to leave out"""
     seeds: Seeds
     """a trial for each in every cell"""
+    score: ScoreSpec = ScoreSpec()
+    """`{rounds: N}`: the final score is the mean of the last N rounds (10)"""
     baseline: Point = {}
     """the point that differences are taken to, seed by seed"""
     tables: Annotated[dict[str, TableSpec], Field(min_length=1)]

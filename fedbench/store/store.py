@@ -7,12 +7,13 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
 from fedbench.base.files import write_json
+from fedbench.config import LAST_ROUNDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +38,15 @@ class StoredTrial:
 
         path = self.path / f"{name}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+    def scored_over(self, rounds: int) -> "StoredTrial":
+        """The same trial, its final score the mean of so many last rounds (of those that were scored)."""
+        if self.status != "done" or rounds == LAST_ROUNDS:
+            return self
+        table = self.table("rounds")
+        last = table[table["round"] > table["round"].max() - rounds]
+        scores = {f"final_{name}": float(last[f"test_{name}"].mean()) for name in ("accuracy", "loss")}
+        return replace(self, summary={**self.summary, **scores})
 
     def environment(self) -> str:
         """Where it ran, in one line: what may make its bytes differ from another's."""

@@ -75,6 +75,8 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
     """List, or estimate, or run, report and judge; returns the exit code."""
     if options.json and not options.list:
         raise UserError("--json: goes with --list")
+    if options.list and options.name:
+        raise UserError(f"--list lists everything; leave out {options.name}")
     import_modules(options.modules)
     if options.list:
         with no_collector():

@@ -25,8 +25,15 @@ def add_study_options(
     add("--seeds", metavar="N[,N]", help=seeds)
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting; again for more")
     add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help=only)
-    add("--out", type=Path, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
+    add("--out", type=folder, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
     add_import_option(options)
+
+
+def folder(text: str) -> Path:
+    """The type of an option that names a folder: no name at all is a mistake, not the current folder."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name a folder")
+    return Path(text)
 
 
 def add_import_option(options: argparse.ArgumentParser) -> None:
@@ -58,7 +65,7 @@ def add_conduct_options(options: argparse.ArgumentParser, *, fresh: str, strict:
 def add_data_option(options: argparse.ArgumentParser) -> None:
     """The option that says where data are."""
     options.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)"
+        "--data-dir", type=folder, metavar="DIR", help="where data sets are (default: $FEDBENCH_DATA, then a cache)"
     )
 
 
@@ -92,9 +99,9 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
 def chosen_seeds(options: argparse.Namespace) -> list[int] | None:
     """The seeds that the options name, if they do."""
     try:
-        return [int(seed) for seed in options.seeds.split(",")] if options.seeds else None
+        return None if options.seeds is None else [int(seed) for seed in options.seeds.split(",")]
     except ValueError:
-        raise UserError(f"--seeds {options.seeds}: expected whole numbers, such as 8,9,10") from None
+        raise UserError(f"--seeds {options.seeds!r}: expected whole numbers, such as 8,9,10") from None
 
 
 def check_resources(options: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from fedbench.config import TrialConfig
 from fedbench.reports.report import Report, make_report, note
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, study_files
+from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store
 from fedbench.store.trackers import TRACKERS
 from fedbench.terminal.conduct import Job
@@ -58,6 +59,9 @@ class StudyJob(Job):
         self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
         warn(self.store)
         self._announce(len(finished))
+        if not options.dry_run:
+            for line in changed_plugins(options.out, self.trials.values()):
+                print(line, flush=True)
 
     def _announce(self, finished: int) -> None:
         """Say what is about to be run, and how much of it several studies share."""

@@ -81,7 +81,8 @@ def build(payload: dict[str, Any]) -> Lockstep:
     for settings in payload["configs"]:
         config = TrialConfig(**merge(settings, {"run": {"threads": payload["threads"]}}))
         configs.append(config.on(device) if config.run.device == "auto" else config)
-    return Lockstep(configs, payload["metric"], Path(payload["data_dir"]) if payload["data_dir"] else None)
+    data_dir = Path(payload["data_dir"]) if payload["data_dir"] else None
+    return Lockstep(configs, payload["metric"], data_dir, payload["score_rounds"])
 
 
 class StoredOptunaSearch(OptunaSearch):
@@ -198,7 +199,7 @@ def _fit(
     gpus, have = gpu_share(options), ray.cluster_resources()
     tuner = tune.Tuner(
         tune.with_resources(SuggestionTrainable, {"cpu": options.cpus_per_trial, "gpu": gpus}),
-        param_space={"search": {"metric": suggestions.space.space.metric, **surroundings(options, gpus)}},
+        param_space={"search": {**_scoring(suggestions), **surroundings(options, gpus)}},
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
@@ -218,3 +219,9 @@ def _fit(
         ),
     )
     tuner.fit()
+
+
+def _scoring(suggestions: Suggestions) -> dict[str, Any]:
+    """How suggestions are scored."""
+    space = suggestions.space.space
+    return {"metric": space.metric, "score_rounds": space.score.rounds}

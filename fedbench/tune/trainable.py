@@ -29,6 +29,8 @@ def run_trial(params: dict[str, Any]) -> None:
     try:
         import_modules(params["modules"], params["folder"])
         config = TrialConfig(**merge(params["config"], {"run": {"threads": params["threads"]}}))
+        if config.hash != params["hash"]:
+            raise UserError("this worker has other code than the driver: install the same fedbench and plugins on both")
     except UserError as error:  # the driver could import it, this worker cannot
         record_failure(store, params["hash"], error)
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})

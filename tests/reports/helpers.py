@@ -33,7 +33,7 @@ def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any],
                 continue
             status: Any = found if isinstance(found, str) else "done"
             with store.entry(config.hash) as folder:
-                (folder / "rounds.csv").write_text("round,test_accuracy\n1,0.1\n2,0.2\n")
+                (folder / "rounds.csv").write_text("round,test_accuracy,test_loss\n1,0.1,2.0\n2,0.2,1.5\n")
                 (folder / "partition.csv").write_text("client,class,samples\n0,0,5\n0,1,4\n1,0,3\n1,1,4\n")
                 (folder / "clients.csv").write_text("round,client,lambda,samples\n1,0,0.6,9\n1,1,0.4,7\n")
                 environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}

@@ -217,3 +217,40 @@ def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "studies" / "mine" / "quick"
     assert r"method.clip & 25 \% \& more\_of & all" in (folder / "table.tex").read_text()
     assert "Mine (scale quick, 50 rounds): test accuracy (%), mean ± standard" in (folder / "table.md").read_text()
+
+
+SHORT = """
+title: Mine
+shows: x
+base: {method.name: fixed_gamma, rounds: %d}
+grid: {method.gamma: [1.0, 0.9]}
+seeds: [8]
+%s
+tables: {a: {rows: [], columns: [method.gamma], value: [test_accuracy, last_accuracy, rounds_to_15, rounds_to_99]}}
+scales: {quick: {}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rounds", "score", "title", "accuracy"),
+    [
+        (50, "", "50 rounds)", "50.00"),
+        (8, "", "8 rounds, scored over the last 8)", "50.00"),
+        (50, "score: {rounds: 1}", "50 rounds, scored over the last 1)", "20.00"),
+        (50, "score: {rounds: 2}", "50 rounds, scored over the last 2)", "15.00"),
+    ],
+)
+def test_a_score_over_other_rounds_is_said_and_taken_from_the_rounds(
+    tmp_path: Path, rounds: int, score: str, title: str, accuracy: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SHORT % (rounds, score))
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
+    fill(store, study, lambda labels, seed: 0.5)  # and its rounds.csv has 0.1 and 0.2
+    report = make_report(study, store)
+    assert title in (tmp_path / "out" / "studies" / "mine" / "quick" / "table.md").read_text()
+    frame = on_screen(study, report.trials, "a").set_index("value")
+    assert frame.loc["test_accuracy", "1"] == accuracy
+    assert frame.loc["last_accuracy", "1"] == "50.00"
+    assert frame.loc["rounds_to_15", "1"] == "2.0"
+    assert frame.loc["rounds_to_99", "1"] == "-"

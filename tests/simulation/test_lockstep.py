@@ -47,3 +47,10 @@ def test_one_diverging_seed_ends_the_whole_with_its_reason(tiny: Tiny) -> None:
     assert step.score is None
     assert (step.diverged or "").startswith("seed 2: round 1: ")
     assert runs.done
+
+
+def test_a_score_may_be_the_mean_of_fewer_rounds(tiny: Tiny) -> None:
+    runs = Lockstep([tiny(**{"data.validation": 0.2})], "validation_loss", rounds=2)
+    steps = [runs.step() for _ in range(3)]
+    losses = [record.validation_loss for record in runs.simulations[0].state.history]
+    assert steps[2].score == fmean(loss for loss in losses[1:] if loss is not None)

@@ -105,6 +105,23 @@ WRONG = [
     ("seeds: [8, 9]", "seeds: []", "seeds"),
     ("seeds: [8, 9]", 'seeds: ["8", 9.0]', "seeds.1 = '8': must be a whole number"),
     ("grid:", "grid:\n  norm_w: {a: {}}", "a column of the results is called so"),
+    (
+        "clients.count: 5",
+        "data.alpha: 5",
+        "base.data.alpha: every point of the axis 'data.alpha' sets it",
+    ),
+    ("quick: {}", "quick: {base: {method.gamma: 1.0}}", "scales.quick.base.method.gamma: every point of the axis"),
+    ("rows: [data.alpha]", "rows: [data.alpha, method.gamma]", "method.gamma stands twice in rows and columns"),
+    (
+        "scales:",
+        "claims: [{says: x, check: beats, point: {method.gamma: 1.0}}]\nscales:",
+        "claims.1: compares 1 with itself",
+    ),
+    (
+        "scales:",
+        "claims: [{says: x, check: beats, point: {method.gamma: 0.9}, against: {method.gamma: 0.9}}]\nscales:",
+        "claims.1: compares 0.9 with itself",
+    ),
     ("title: Mine", "title: [", "not valid YAML"),
     ("title: Mine", "5: Mine", "5 is not a key"),
     ("  data.alpha: [100, 1]", "  seed: [1, 2]", "name seeds under seeds"),

@@ -99,3 +99,16 @@ def test_the_best_weight_on_the_simplex_is_where_the_loss_is_smallest() -> None:
 def test_the_rescaling_gain_is_the_fall_of_the_loss() -> None:
     table = pd.DataFrame({"gamma": [0.98, 1.0], "loss": [0.4, 0.5]})
     assert read("rescaling_gain", Trial(tables={"rescaled": table})) == pytest.approx(0.1)
+
+
+def test_costs_are_seconds_and_megabytes() -> None:
+    parts = {"seconds_train": 3.0, "seconds_server": 0.5, "seconds_eval": 1.0}
+    trial = Trial({**parts, "bytes_up": 3_000_000, "bytes_down": 1_000_000})
+    assert (read("seconds", trial), read("server_seconds", trial), read("megabytes", trial)) == (4.5, 0.5, 4.0)
+
+
+def test_any_accuracy_can_be_the_target() -> None:
+    rounds = pd.DataFrame({"round": [1, 2, 3], "test_accuracy": [0.3, np.nan, 0.625]})
+    trial = Trial(tables={"rounds": rounds})
+    assert (read("rounds_to_30", trial), read("rounds_to_62.5", trial), read("rounds_to_63", trial)) == (1, 3, None)
+    assert "rounds_to_soon" not in METRICS

@@ -79,7 +79,7 @@ P = TypeVar("P", bound=type[Partition[Any]])
 
 
 def register_partition(version: str | None = None) -> Callable[[P], P]:
-    """Decorate a Partition subclass; its name is the one that its Settings fix. One from outside gives a `version`."""
+    """Decorate a Partition subclass; its name is the one that its Settings fix. Outside ones may give a `version`."""
 
     def register(partition: P) -> P:
         (name,) = get_args(partition.Settings.model_fields["partition"].annotation)

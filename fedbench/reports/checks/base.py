@@ -98,6 +98,9 @@ class PairCheck(Check):
             return "has nothing to compare with; give it 'against', or the study a baseline"
         if extra := set(self.against or {}) - set(self.point):
             return f"against names {min(extra)}, so point must name it too"
+        other = self.against or {axis: labels[0] for axis, labels in baseline.items() if axis in self.point}
+        if {**self.point, **other} == self.point:
+            return f"compares {point_label(self.point)} with itself; name another point, or another 'against'"
         return None
 
     def differences(self, group: Group, sign: int = 1) -> Evidence:

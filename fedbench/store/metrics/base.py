@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry
 from fedbench.config.identity import LAST_ROUNDS
 
@@ -48,7 +49,36 @@ class Metric:
     better: Literal["higher", "lower"] | None = None
 
 
-METRICS: Registry[Metric] = Registry("metric", home="fedbench.store.metrics")
+class Metrics(Registry[Metric]):
+    """The metrics; a family of them has a number in its name, such as rounds_to_80."""
+
+    def __init__(self) -> None:
+        super().__init__("metric", home="fedbench.store.metrics")
+        self._families: dict[str, tuple[str, Callable[[str], Metric]]] = {}
+
+    def family(self, prefix: str, example: str, make: Callable[[str], Metric]) -> None:
+        """Make all metrics known whose names are `prefix` and a number; `example` stands for them in lists."""
+        self._families[prefix] = (example, make)
+        self.add(example, make(example.removeprefix(prefix)))
+
+    def get(self, name: object) -> Metric:
+        """The metric of that name; one of a family comes to be when it is asked for."""
+        known = [item for item, _ in self.items()]  # the families are at home, too
+        for prefix, (_, make) in self._families.items():
+            number = str(name).removeprefix(prefix)
+            if name not in known and str(name).startswith(prefix) and number.replace(".", "", 1).isdigit():
+                return make(number)
+        return super().get(name)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self.get(name)
+        except ConfigError:
+            return False
+        return True
+
+
+METRICS = Metrics()
 
 
 def register_metric(name: str, metric: Metric) -> None:

@@ -1,0 +1,68 @@
+"""Telling whether somebody's code has changed: a digest of a module's source, and of what it imports from beside it."""
+
+import ast
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+LENGTH = 16  # hex digits
+
+
+def outside_module() -> str | None:
+    """The module that is registering something, if it is not one of fedbench's own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith("fedbench.") and (name.startswith("fedbench.base.") or name.endswith(".base")):
+            assert frame.f_back is not None
+            frame = frame.f_back
+            continue
+        return None if name.startswith("fedbench.") else name
+    return None
+
+
+def fingerprint(module: str) -> str | None:
+    """A digest of the source of a module, and of the modules beside it that it imports; None where there is no file."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not file or not Path(file).is_file():
+        return None
+    home = Path(file).resolve().parent
+    for _ in range(module.count(".") - (Path(file).name == "__init__.py") + 1 if "." in module else 0):
+        home = home.parent  # the folder that its package lies in
+    digest, todo, seen = hashlib.sha256(), [Path(file).resolve()], set[Path]()
+    while todo:
+        path = todo.pop()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        todo += _beside(path, home, module.partition(".")[0])
+    for path in sorted(seen):
+        digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:LENGTH]
+
+
+def _beside(path: Path, home: Path, package: str) -> Iterator[Path]:
+    """Files that a file may import from its own package or, outside of installed packages, from its own folder."""
+    installed = {Path(folder).resolve() for folder in sysconfig.get_paths().values()}
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        names: list[str] = []
+        start = home
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            names = [base, *(f"{base}.{alias.name}".lstrip(".") for alias in node.names)]
+            if node.level:
+                start = path.parents[node.level - 1]
+        for name in filter(None, names):
+            if start == home and home in installed and name.partition(".")[0] != package:
+                continue
+            target = start.joinpath(*name.split("."))
+            yield target.with_suffix(".py")
+            yield target / "__init__.py"

@@ -1,0 +1,69 @@
+"""Holding what a method returns to what it promised: once a round, and cheaply."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from fedbench.base.errors import UserError
+from fedbench.methods import Cohort, Server, Update
+from fedbench.methods.base import State
+
+SIMPLEX = 1e-3  # how far the weights' sum may be from 1
+
+
+class Aggregate(Protocol):
+    """A method's rule."""
+
+    def __call__(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """The new global model."""
+
+
+def checked(aggregate: Aggregate, cohort: Cohort, state: State, server: Server) -> Update:
+    """What the rule makes of a cohort; an error that names the method if it is not an update, or the cohort changed."""
+    method = type(getattr(aggregate, "__self__", aggregate)).__name__
+    before = {name: getattr(cohort, name)._version for name in ("p", "w", "W", "B", "buffers")}
+    update = aggregate(cohort, state, server)
+    for name, version in before.items():
+        if getattr(cohort, name)._version != version:
+            raise UserError(f"{method}.aggregate wrote into cohort.{name}; work on a copy (clone)")
+    if complaint := _complaint(update, cohort):
+        raise UserError(f"{method}.aggregate: {complaint}")
+    return update
+
+
+def _complaint(update: Any, cohort: Cohort) -> str | None:
+    """What is wrong with an update, if anything."""
+    if not isinstance(update, Update):
+        return f"must return an Update, returned {type(update).__name__}"
+    tensors = {"w": cohort.w, "lambda_": cohort.p, **({} if update.buffers is None else {"buffers": cohort.buffers})}
+    for name, like in tensors.items():
+        if wrong := _unlike(getattr(update, name), like):
+            return f"{name} must be {_described(like)}, is {wrong}"
+    if not isinstance(update.gamma, int | float):
+        return f"gamma must be a number, is a {type(update.gamma).__name__}"
+    if not isinstance(update.state, Mapping) or not all(isinstance(value, Tensor) for value in update.state.values()):
+        return "state must be tensors by name"
+    if not torch.isfinite(update.w).all():
+        return None  # the run has diverged, and is about to say so
+    if not math.isfinite(update.gamma):
+        return f"gamma must be a finite number, is {update.gamma}"
+    total, least = update.lambda_.sum().item(), update.lambda_.min().item()
+    if not math.isfinite(total) or abs(total - 1) > SIMPLEX or least < -SIMPLEX:
+        return f"lambda_ must be weights that sum to 1 (their sum is {total:.4g}, the least {least:.4g}); gamma shrinks"
+    return None
+
+
+def _unlike(tensor: Any, like: Tensor) -> str | None:
+    """How a tensor differs from what it must be like, None if it does not."""
+    if not isinstance(tensor, Tensor):
+        return f"a {type(tensor).__name__}"
+    same = tensor.shape == like.shape and tensor.dtype == like.dtype and tensor.device == like.device
+    return None if same else _described(tensor)
+
+
+def _described(tensor: Tensor) -> str:
+    where = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}{where}"

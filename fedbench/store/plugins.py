@@ -1,0 +1,36 @@
+"""Which code from outside the stored trials were run with, so that a change is said and not only acted upon."""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from fedbench.base.files import write_json
+from fedbench.config import TrialConfig
+from fedbench.config.identity import versions
+
+FILE = "plugins.json"
+
+
+def changed_plugins(out: Path, configs: Iterable[TrialConfig]) -> list[str]:
+    """Remember the versions of what these configs use from outside; a line for each that was another one before."""
+    path, before = out / FILE, dict[str, str]()
+    with suppress(OSError, ValueError):
+        before = dict(json.loads(path.read_text()))
+    now = {name: version for config in configs for name, version in _used(config).items()}
+    if now.items() <= before.items():
+        return []
+    write_json(path, before | now)
+    return [
+        f"the code of {name} has changed since its trials were stored: they are run again"
+        for name, version in now.items()
+        if before.get(name, version) != version
+    ]
+
+
+def _used(config: TrialConfig) -> dict[str, str]:
+    names = {"data": config.data.name, "partition": config.data.partition, "model": config.model}
+    names["method"] = config.method.name
+    kinds = {"data": "data set"}
+    outside = versions(config)
+    return {f"{kinds.get(kind, kind)} '{names[kind]}'": outside[kind] for kind in names if kind in outside}

@@ -1,0 +1,69 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHOW = [sys.executable, "-m", "fedbench.trial", "--import", "mine", "--show"]
+METHOD = """
+from typing import Literal
+from fedbench.methods import Cohort, Method, MethodSettings, Server, Update, register_method
+import beside
+
+class MineSettings(MethodSettings):
+    name: Literal["mine"] = "mine"
+
+@register_method(%s)
+class Mine(Method[MineSettings]):
+    Settings = MineSettings
+
+    def aggregate(self, cohort: Cohort, state: object, server: Server) -> Update:
+        return Update(w=cohort.combine(cohort.p, beside.GAMMA), lambda_=cohort.p, gamma=beside.GAMMA)
+"""
+
+
+def hash_of(folder: Path) -> str:
+    """The hash of a trial with the method in a folder, in a process of its own."""
+    command = [*SHOW, "--set", "method.name=mine"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=dict(os.environ))
+    return result.stdout.split("hash: ")[1].strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(METHOD % "")
+    (tmp_path / "beside.py").write_text("import deeper\nGAMMA = deeper.GAMMA\n")
+    (tmp_path / "deeper.py").write_text("GAMMA = 0.9\n")
+    (tmp_path / "unrelated.py").write_text("x = 1\n")
+    return tmp_path
+
+
+def test_an_edited_plugin_is_another_experiment(folder: Path) -> None:
+    first = hash_of(folder)
+    (folder / "unrelated.py").write_text("x = 2\n")
+    assert hash_of(folder) == first
+    (folder / "deeper.py").write_text("GAMMA = 0.8\n")
+    second = hash_of(folder)
+    (folder / "mine.py").write_text((METHOD % "") + "# and a word\n")
+    third = hash_of(folder)
+    assert len({first, second, third}) == 3
+    (folder / "mine.py").write_text(METHOD % "")
+    (folder / "deeper.py").write_text("GAMMA = 0.9\n")
+    assert hash_of(folder) == first
+
+
+def test_a_version_speaks_for_a_plugin_that_gives_one(folder: Path) -> None:
+    (folder / "mine.py").write_text(METHOD % 'version="1"')
+    first = hash_of(folder)
+    (folder / "deeper.py").write_text("GAMMA = 0.8\n")
+    assert hash_of(folder) == first
+
+
+def test_the_same_code_in_another_folder_is_the_same_experiment(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    for path in folder.glob("*.py"):
+        (other / path.name).write_text(path.read_text())
+    assert hash_of(other) == hash_of(folder)

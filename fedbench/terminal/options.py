@@ -82,6 +82,11 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
     add_data_option(options)
     add_track_option(options, of=tracked)
     add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto (default: start one here)")
+    add(
+        "--autoscaling",
+        action="store_true",
+        help="the cluster grows on demand: wait for nodes that it lacks",
+    )
     add("--cpus-per-trial", type=float, default=1.0, metavar="N", help="CPUs, and threads, of each trial (1)")
     add(
         "--gpus-per-trial",
@@ -114,6 +119,8 @@ def check_resources(options: argparse.Namespace) -> None:
     ):
         if value is not None and not value >= least:
             raise UserError(f"{name} {value}: must be at least {least}")
+    if options.autoscaling and not options.address:
+        raise UserError("--autoscaling: goes with --address")
 
 
 def run_options(options: argparse.Namespace) -> RunOptions:
@@ -127,6 +134,7 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         max_concurrent=options.max_concurrent,
         max_failures=options.max_failures,
         dashboard=options.dashboard,
+        autoscaling=options.autoscaling,
         modules=tuple(options.modules),
         trackers=tuple(options.track),
     )

@@ -88,6 +88,13 @@ class StudyProgress(LiveLine):
             total = sum(config.rounds for config in trials.values())
             self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
 
+    def say(self, text: str) -> None:
+        """Something is about to take a while."""
+        self.latest = text
+        self._show()
+        if self._bar is None:
+            print(text, flush=True)
+
     def update(self, hash_: str, round_: int, accuracy: float) -> None:
         """A trial has got to a round."""
         self.running.add(hash_)
@@ -141,6 +148,13 @@ class SearchProgress(LiveLine):
             columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
             self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
             self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
+
+    def say(self, text: str) -> None:
+        """Something is about to take a while."""
+        self.latest = text
+        self._show()
+        if self._bar is None:
+            print(text, flush=True)
 
     def update(self, number: int, round_: int, score: float | None) -> None:
         """A suggestion has got to a round."""

@@ -36,7 +36,7 @@ from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
-from fedbench.terminal.studies import run_shown, warn
+from fedbench.terminal.studies import check_machine, run_shown, warn
 
 
 def chosen_space(options: argparse.Namespace) -> ScaledSpace:
@@ -75,6 +75,7 @@ class SearchJob(Job):
 
     def estimate(self) -> None:
         """Suggestions and runs that are left, without what stopping early saves."""
+        check_machine(self.options)
         space, configs = self.space, list[TrialConfig]()
         storage = open_storage(self.url) if is_there(self.url) and not self.options.fresh else None
         for arm in space.arms:
@@ -118,7 +119,7 @@ class SearchJob(Job):
         if not any(search.left for search in self.searches):
             self._run_final()
             return
-        from fedbench.tune.runner import cluster
+        from fedbench.tune.clusters import cluster
 
         with cluster(run_options(self.options)):
             for search in self.searches:
@@ -179,7 +180,8 @@ def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> 
     """Print the table, the best of every method, what stopping early saved, and where everything is."""
     space = searches[0].space
     frame = shown_table(report.table).drop(columns="tuned settings")  # they stand below, and would not fit
-    table = Table(title=caption(space), title_justify="left", show_lines=True)
+    print(f"\n{caption(space)}")
+    table = Table(show_lines=True)
     for column in frame.columns:
         table.add_column(column, overflow="fold")
     for row in frame.itertuples(index=False):

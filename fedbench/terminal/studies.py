@@ -73,7 +73,8 @@ class StudyJob(Job):
             print(f"{shared} more trials are shared: they belong to several studies and are run once", flush=True)
 
     def estimate(self) -> None:
-        """Time, memory and disk of what is missing."""
+        """Time, memory and disk of what is missing; what could not be run at all is an error here, too."""
+        check_machine(self.options)
         cost = estimate(self.missing.values(), self.store)
         at_once, memory = run_options(self.options).slots(os.cpu_count() or 1), cost.memory / 2**20
         print(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's CPUs")
@@ -126,6 +127,14 @@ def run_shown(name: str, trials: dict[str, TrialConfig], options: argparse.Names
 
     with progress:
         run_trials(name, trials, run_options(options), progress)
+
+
+def check_machine(options: argparse.Namespace) -> None:
+    """Without a cluster's address, trials must fit on this machine."""
+    if not options.address:
+        from fedbench.tune.clusters import check_here
+
+        check_here(run_options(options))
 
 
 def report_again(options: argparse.Namespace) -> None:

@@ -30,7 +30,8 @@ def show(study: ScaledStudy, report: Report) -> None:
             continue
         spec = study.study.tables[name]
         frame = shown(study, spec, filled, ("[bold]", "[/bold]"), "\n±")  # narrow enough for most terminals
-        table = Table(show_lines=True, title=caption(study, name), title_justify="left")
+        print(f"\n{caption(study, name)}")
+        table = Table(show_lines=True)
         for column in frame.columns:
             label = column in (*row_keys(spec), PROXY_COLUMN)
             justify: Literal["left", "right"] = "left" if label else "right"
@@ -77,8 +78,8 @@ def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
 
 def show_parity(title: str, frame: "pd.DataFrame") -> None:
     """Print every cell that the paper has a number for, then how many of each verdict there are."""
+    print(f"\n{title}: beside the paper")
     table = Table("table", "cell", "ours", "paper", "difference", "gain, ours", "gain, paper", "verdict", "remark")
-    table.title, table.title_justify = f"{title}: beside the paper", "left"
     for _, row in frame.iterrows():
         interval = f"{_number(row.gain)} [{_number(row.gain_low95)}, {_number(row.gain_high95)}]"
         numbers = map(_number, (row.ours, row.paper, row.difference))

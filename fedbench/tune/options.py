@@ -18,6 +18,7 @@ class RunOptions:
     max_concurrent: int | None = None
     max_failures: int = 3
     dashboard: bool = False
+    autoscaling: bool = False
     modules: tuple[str, ...] = ()
     trackers: tuple[str, ...] = ()
 
@@ -39,6 +40,9 @@ class StudyListener(Protocol):
     def outcomes(self) -> Mapping[str, str]:
         """How every trial that has ended did."""
 
+    def say(self, text: str) -> None:
+        """Something is about to take a while."""
+
     def update(self, hash_: str, round_: int, accuracy: float) -> None:
         """A trial has got to a round."""
 
@@ -52,6 +56,9 @@ class SearchListener(Protocol):
     @property
     def crashed(self) -> int:
         """How many suggestions failed."""
+
+    def say(self, text: str) -> None:
+        """Something is about to take a while."""
 
     def update(self, number: int, round_: int, score: float | None) -> None:
         """A suggestion has got to a round."""

@@ -11,7 +11,7 @@ from typing import Any
 import optuna
 
 # First, since it sets Ray's environment before Ray is imported.
-from fedbench.tune.runner import cluster, gpu_share  # isort: skip
+from fedbench.tune.clusters import cluster, gpu_share  # isort: skip
 import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
@@ -177,8 +177,9 @@ def search_arm(
     Suggestions whose process died are run again once the others have ended.
     Ctrl-C comes through as KeyboardInterrupt; the next command puts back what was running.
     """
-    with cluster(options):
+    with cluster(options, listener.say):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        listener.say("starting workers")
         for _ in range(options.max_failures + 1):
             left = suggestions.left - listener.crashed
             if left <= 0:

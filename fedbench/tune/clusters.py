@@ -1,0 +1,201 @@
+"""A Ray cluster for the time of a command: one that runs already, or one that is started here."""
+
+import logging
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Before Ray is imported: quiet output, no warning about how often its (disposable) snapshots are written.
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "0")
+os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # the store has all there is to save: stop at once
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+from ray._private import ray_constants
+
+from fedbench.base.errors import UserError
+from fedbench.data.official import cache_dir
+from fedbench.tune.options import RunOptions
+
+GPU_SHARE = 0.25  # of a GPU, for each trial, where there are GPUs and nothing was asked for
+REACH_SECONDS = 5.0  # for an address to answer
+JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are being set up
+
+# glibc gives freed memory back to the system at once by default: large forwards then page-fault all the time.
+WORKER_ENV = {
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+# gRPC's greeting: a client's, with an empty frame of settings, and the type of the frame that a server begins with.
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+HTTP2_SETTINGS = bytes([4])
+
+Say = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+@contextmanager
+def cluster(options: RunOptions, say: Say = say) -> Iterator[None]:
+    """The cluster at `address`, or one started here and stopped at the end; what it cannot hold is an error."""
+    if ray.is_initialized():  # a test, or a notebook, or a command brought its own
+        check_fit(options, say)
+        yield
+        return
+    if options.address:
+        _join(options, say)
+    else:
+        check_here(options)
+        _start(options, say)
+    try:
+        check_fit(options, say)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _start(options: RunOptions, say: Say) -> None:
+    """Start a cluster on this machine."""
+    say("starting Ray")
+    token = private_token()
+    os.environ.update(WORKER_ENV)  # inherited by workers; a runtime_env would throw Ray's warm ones away
+    try:
+        context = ray.init(address="local", include_dashboard=options.dashboard, dashboard_host="127.0.0.1", **QUIET)
+    except (ConnectionError, RuntimeError, TimeoutError) as error:
+        raise UserError(f"Ray did not start ({_first_line(error)}); try again, or look into Ray's logs") from error
+    if options.dashboard:
+        say(f"dashboard: http://{context.dashboard_url} (it asks for the token in {token})")
+
+
+def _join(options: RunOptions, say: Say) -> None:
+    """Connect to a cluster that runs; one that is not there, or wants another token, is one line within seconds."""
+    address = str(options.address)
+    check_address(address)
+    say(f"joining the Ray cluster at {address}")
+    ray_constants.NUM_REDIS_GET_RETRIES = JOIN_TRIES
+    with muted_stderr() as muttered:
+        try:
+            ray.init(address=address, runtime_env={"env_vars": WORKER_ENV}, **QUIET)
+        except Exception as error:  # Ray raises anything here, from ValueError to its own
+            if "AuthToken" in muttered() or "token" in str(error).lower():
+                raise UserError(
+                    f"--address {address}: the cluster wants another token; name its file with RAY_AUTH_TOKEN_PATH"
+                ) from error
+            raise UserError(f"--address {address}: no Ray cluster there ({_first_line(error)})") from error
+
+
+@contextmanager
+def muted_stderr() -> Iterator[Callable[[], str]]:
+    """Keep what Ray's C++ part writes to standard error from the screen; yields a function that tells it so far."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as stream:
+        screen = os.dup(2)
+        os.dup2(stream.fileno(), 2)
+
+        def muttered() -> str:
+            stream.seek(0)
+            return stream.read().decode(errors="replace")
+
+        try:
+            yield muttered
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)
+
+
+def check_address(address: str) -> None:
+    """Whether a cluster could be there, by the greeting of its protocol: Ray itself would try for minutes."""
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UserError(f"--address {address}: expected HOST:PORT, such as 10.0.0.5:6379, or auto")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS") == "1":  # its greeting is encrypted
+                return
+            connection.sendall(HTTP2_PREFACE)
+            answer = connection.recv(9)
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise UserError(f"--address {address}: no Ray cluster there ({reason})") from error
+    if answer[3:4] != HTTP2_SETTINGS:
+        raise UserError(f"--address {address}: no Ray cluster there (something else answers)")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def check_here(options: RunOptions) -> None:
+    """What this machine cannot hold is an error before anything is started."""
+    import torch
+
+    _check_fit(options, [(float(os.cpu_count() or 1), float(torch.cuda.device_count()))], "this machine has")
+
+
+def check_fit(options: RunOptions, say: Say = say) -> None:
+    """What no node of the cluster can hold is an error; a cluster that grows is waited for, in so many words."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    try:
+        _check_fit(
+            options, [(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes], "the cluster's largest node has"
+        )
+    except UserError as error:
+        if not options.autoscaling:
+            raise
+        say(f"waiting for the cluster to grow ({error})")
+
+
+def _check_fit(options: RunOptions, nodes: list[tuple[float, float]], where: str) -> None:
+    gpus = options.gpus_per_trial or 0.0
+    if any(cpu >= options.cpus_per_trial and gpu >= gpus for cpu, gpu in nodes):
+        return
+    most_cpus, most_gpus = (max((node[i] for node in nodes), default=0.0) for i in (0, 1))
+    if most_cpus < options.cpus_per_trial:
+        raise UserError(f"--cpus-per-trial {options.cpus_per_trial:g}: {where} {most_cpus:g}")
+    if most_gpus < gpus:
+        raise UserError(f"--gpus-per-trial {gpus:g}: {where} {most_gpus:g}")
+    raise UserError("--cpus-per-trial, --gpus-per-trial: no node has both")
+
+
+def private_token() -> Path:
+    """The file with the token that guards a cluster started here, readable by its owner alone.
+
+    Ray would make one that everybody on the machine can read. Of two first runs at a time, one makes it.
+    """
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    path = Path(named) if named else cache_dir() / "ray-token"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            stream.write(secrets.token_hex(32))
+        try:
+            os.link(scratch, path)  # unlike a rename, never in place of one that is there
+        except FileExistsError:
+            pass
+        finally:
+            scratch.unlink()
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
+    return path
+
+
+def gpu_share(options: RunOptions) -> float:
+    """GPUs for each trial: what was asked for, else a share where the cluster has any."""
+    if options.gpus_per_trial is not None:
+        return options.gpus_per_trial
+    return GPU_SHARE if ray.cluster_resources().get("GPU", 0) > 0 else 0.0

@@ -4,6 +4,7 @@ A page has the list NAME between the lines `<!-- generated: NAME -->` and `<!-- 
 """
 
 import ast
+import contextlib
 import inspect
 import re
 import sys
@@ -21,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from fedbench.__main__ import COMMANDS
+from fedbench.base.errors import ConfigError
 from fedbench.base.explain import describe, fields
 from fedbench.base.settings import load_raw_yaml
 from fedbench.config import TrialConfig
@@ -142,21 +144,25 @@ def methods() -> str:
     rows = []
     for name, method in METHODS.items():
         what = says(sys.modules[method.__module__]).rstrip(".")
-        required: dict[str, Any] = {
-            key: PAPER_DEFAULTS[f"method.{key}"] for key, f in method.Settings.model_fields.items() if f.is_required()
-        }
-        use = PROXY[method.Settings(**{"name": name, **required}).proxy_use]
+        use = PROXY[TrialConfig(**{"method.name": name}).method.proxy_use]
         rows.append((f"`{name}`", what, use, listed_fields(method.Settings, MethodSettings, missing=FROM)))
     return table(("method", "what it does", "proxy set", "settings (`method.KEY`)"), rows)
+
+
+def built(name: str) -> tuple[torch.nn.Module, tuple[int, int, int]]:
+    """A model without memory, for the images of the first data set that prefers it, or that it can take."""
+    sets = sorted((dataset for _, dataset in DATASETS.items()), key=lambda dataset: dataset.defaults["model"] != name)
+    for dataset in sets:
+        with contextlib.suppress(ConfigError), torch.device("meta"):
+            return build(name, dataset.shape, 10), dataset.shape
+    raise LookupError(f"{name}: takes the images of no data set")
 
 
 def models() -> str:
     """Every model with its size for the images that it is mostly used on."""
     rows = []
     for name, builder in MODELS.items():
-        shape = (1, 28, 28) if name in ("mlp", "lenet5") else (3, 32, 32)
-        with torch.device("meta"):
-            module = build(name, shape, 10)
+        module, shape = built(name)
         size = sum(parameter.numel() for parameter in module.parameters())
         batch_norm = "yes" if any(buffer.is_floating_point() for buffer in module.buffers()) else "no"
         images = "x".join(map(str, shape))

@@ -2,13 +2,16 @@
 
 import argparse
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedbench.base.errors import UserError
 from fedbench.terminal.command import DONE, Parser, run
 from fedbench.terminal.options import folder
 
-DISPOSABLE = ("ray", "checkpoints", "damaged", "trials/.new-*")
+DISPOSABLE = ("ray/*", "checkpoints/*", "damaged/*", "trials/.new-*")
+LIVE_SECONDS = 600.0  # what changed since then may be of a run that goes on
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,9 +27,16 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Run it; returns the exit code."""
     options = parser().parse_args(arguments)
+    if not options.out.is_dir():
+        what = "is a file" if options.out.exists() else "is not there"
+        raise UserError(f"--out {options.out}: {what}; name a folder with results")
     for path in [path for pattern in DISPOSABLE for path in sorted(options.out.glob(pattern))]:
-        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        print(f"{path}: {size / 2**20:.1f} MiB")
+        files = [file.stat() for file in [path, *path.rglob("*")] if file.exists()]
+        age = time.time() - max((file.st_mtime for file in files), default=0.0)
+        if age < LIVE_SECONDS:
+            print(f"{path}: kept, since a run may be using it (it changed {age:.0f} s ago)")
+            continue
+        print(f"{path}: {sum(file.st_size for file in files) / 2**20:.1f} MiB")
         if not options.dry_run:
             shutil.rmtree(path)
     return DONE

@@ -35,7 +35,7 @@ import fedbench
 assert Path(fedbench.__file__).is_relative_to(Path.cwd()) == (len(sys.argv) == 2)
 study, store = expand(sys.argv[1], "quick", changes={"rounds": 2}, only={}, seeds=[8, 9]), Store(Path("out"))
 for config in study.trials.values():
-    stored = execute(config, store, None, trackers_of(["my_lines"], config, store.out))
+    stored = execute(config, store, None, trackers_of(["my_lines"], config, store.out, print))
     assert stored.status == "done", stored.reason
 report = make_report(study, store)
 print(*(finding.evidence for finding in report.findings), sep="\\n")
@@ -68,7 +68,7 @@ def run(folder: Path, *arguments: str) -> None:
     result = subprocess.run(script, cwd=folder, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "less 0.5 times the other's" in result.stdout
-    (report,) = (folder / "out" / "studies").glob("*/quick")
+    (report,) = (folder / "out" / "studies").glob("*/quick/rounds=2+seeds=8,9")
     assert "my_worst_class" in (report / "table.csv").read_text()
     assert (report / "classes.png").stat().st_size > 5000
     assert (report / "drift.png").stat().st_size > 5000

@@ -241,9 +241,27 @@ def test_a_run_of_the_last_version_can_be_resumed(tmp_path: Path, command: Comma
     config = (out / "config.yaml").read_text()
     config = config.replace("  threads: 1\n", "  threads: 1\n  engine: sequential\n")
     (out / "config.yaml").write_text(config.replace("  alpha: 1.0\n", "  alpha: 1.0\n  alpha2: null\n"))
+    shown = command(main, "--config", str(out / "config.yaml"), "--show")[1]
     code, text, _ = command(main, "--out", str(out), "--resume")
     assert code == 0
     assert "starting from round 1" in text
+    assert json.loads((out / "summary.json").read_text())["hash"] in shown
+
+
+@pytest.mark.parametrize("line", ["run: 3", "data: [1]", "data: null", "method: 5"])
+def test_a_config_that_was_edited_into_nonsense_is_one_line(tmp_path: Path, command: Command, line: str) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text(line)
+    code, _, error = command(main, "--out", str(tmp_path / "run"), "--resume")
+    assert code == 2
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_there_must_be_a_run_to_resume(tmp_path: Path, command: Command) -> None:
+    code, _, error = command(main, *SETTINGS, "--out", str(tmp_path / "typo"), "--resume")
+    assert code == 2
+    assert "holds no run to resume" in error
+    assert not (tmp_path / "typo").exists()
 
 
 def test_a_model_that_was_not_saved_cannot_be_had_later(command: Command, tmp_path: Path) -> None:

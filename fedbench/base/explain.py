@@ -92,25 +92,29 @@ class _Spot:
 
 def _follow(model: type[BaseModel], raw: Any, path: tuple[int | str, ...]) -> _Spot:
     """Walk down both the types and what was written; parts that name members of a union are passed over."""
-    spot = _Spot(model, raw)
+    spot, above = _Spot(model, raw), ("", Any)
     for part in path:
         if spot.told:
             break
+        if part == "[key]":  # it is the key itself that is wrong, not what stands under it
+            spot.key, spot.annotation, spot.owner = above[0], (get_args(above[1]) or (Any,))[0], None
+            break
         annotation, chosen = _settled(spot.annotation, spot.value)
+        above = (spot.key, annotation)
         if _is_model(annotation):
             spot.of = f" of {chosen}" if chosen else ""
             spot.key, spot.owner = spot.inside(part), annotation
             field = annotation.model_fields.get(part)
             spot.annotation = _whole(field) if field else None
             spot.value = spot.value.get(part) if isinstance(spot.value, Mapping) else None
+        elif isinstance(spot.value, Mapping) and part in spot.value:
+            spot.key, spot.owner = spot.inside(part), None
+            spot.annotation, spot.value = _item(annotation), spot.value[part]
         elif isinstance(part, int) and isinstance(spot.value, list):
             spot.key, spot.owner = spot.inside(part + 1), None
             spot.annotation, spot.value = _item(annotation), spot.value[part]
         elif isinstance(part, int):  # what was written alone, and stands for a list of one
             spot.annotation = _item(annotation)
-        elif isinstance(spot.value, Mapping) and part in spot.value:
-            spot.key, spot.owner = spot.inside(part), None
-            spot.annotation, spot.value = _item(annotation), spot.value[part]
     return spot
 
 

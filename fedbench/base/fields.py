@@ -5,7 +5,7 @@ The upper ends only keep numbers within what float32 and the system can hold.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -68,6 +68,16 @@ class Chosen:
         if not isinstance(given, Mapping):
             raise PydanticCustomError("settings", "must be settings")
         return self.choose(given).model_validate(given)
+
+
+def fixed_name(model: type[BaseModel], field: str) -> str:
+    """The name that a class fixes: that of its field `field: Literal["name"]`."""
+    options = get_args(model.model_fields[field].annotation) if field in model.model_fields else ()
+    if len(options) != 1 or not isinstance(options[0], str):
+        raise ConfigError(
+            f"{model.__name__}.{field}: must be fixed to a name, such as {field}: Literal['mine'] = 'mine'"
+        )
+    return str(options[0])
 
 
 def one_of(key: str, get: Callable[[Any], type[BaseModel]], known: Iterable[str], default: str | None = None) -> Chosen:

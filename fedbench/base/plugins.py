@@ -1,4 +1,4 @@
-"""Methods, models and data sets from outside the package: by entry point or by --import."""
+"""What comes from outside the package, by entry point or by --import: methods, models, data sets and the like."""
 
 import sys
 from collections.abc import Iterable
@@ -31,5 +31,5 @@ def _load(module: str, source: str) -> None:
         import_module(module)
     except UserError:
         raise
-    except Exception as error:  # whatever a user's module does wrong, one line says where
+    except (Exception, SystemExit) as error:  # whatever a user's module does wrong, one line says where
         raise UserError(f"{source}: cannot be imported ({type(error).__name__}: {error})") from error

@@ -29,19 +29,27 @@ class Registry(Generic[T]):
         self._items: dict[str, T] = {}
         self._versions: dict[str, str] = {}
         self._sorted: list[tuple[str, T]] = []
+        self._modules: dict[str, str | None] = {}
         self._at_home = False
 
     def add(self, name: str, item: T, version: str | None = None) -> None:
         """Register `item`; a name can be taken once."""
         if name in self._items and self._items[name] is not item:
-            raise ConfigError(f"{self.kind} '{name}' is registered already; choose another name")
+            raise ConfigError(self._taken(name))
         self._items[name] = item
         module = outside_module()
+        self._modules[name] = module
         if version is None and module and (source := fingerprint(module)):
             version = f"source {source}"
         self._sorted = sorted(self._items.items(), key=lambda entry: entry[0])
         if version is not None:
             self._versions[name] = version
+
+    def _taken(self, name: str) -> str:
+        """A line for a name that is taken, with who took it: a plugin may have come before the built-in thing."""
+        new, old = outside_module(), self._modules[name]
+        where = f"{new or old}: " if new or old else ""
+        return f"{where}{self.kind} '{name}' is registered already; choose another name"
 
     def get(self, name: object) -> T:
         """The thing of that name, or an error with the nearest spelling."""

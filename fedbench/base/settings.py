@@ -11,6 +11,7 @@ from ruamel.yaml.error import YAMLError
 from fedbench.base.errors import ConfigError, UserError
 
 Settings = dict[str, Any]
+PLAIN = {"None": "null", "True": "true", "False": "false"}  # as YAML has them
 
 # What a YAML text can make ruamel.yaml raise: impossible dates and numbers, endless nesting, aliases to themselves.
 BAD_YAML = (YAMLError, ValueError, KeyError, RecursionError)
@@ -49,6 +50,17 @@ def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield from leaves(value, f"{path}{key}.")
         else:
             yield f"{path}{key}"
+
+
+def in_words(settings: Mapping[str, Any], path: str = "") -> list[str]:
+    """Nested settings as users write them: rounds=99, data.alpha=0.1."""
+    words: list[str] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            words += in_words(value, f"{path}{key}.")
+        else:
+            words.append(f"{path}{key}={PLAIN.get(str(value), value)}")
+    return words
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:

@@ -13,16 +13,32 @@ T = TypeVar("T")
 
 
 def resolve(settings: Settings) -> Settings:
-    """Nested settings with the defaults that depend on other settings filled in; wrong types are left for later."""
-    data = {"name": "mnist5k", "partition": "dirichlet", **_group(settings, "data")}
-    dataset = named("data.name", data["name"], DATASETS.get)
+    """Nested settings with the defaults that depend on other settings filled in; wrong types are left for later.
+
+    The data set's defaults go before the paper's, the partition's before both, and what is given before all.
+    """
+    dataset = named("data.name", _group(settings, "data").get("name", "mnist5k"), DATASETS.get)
+    general: Settings = {"data": {"name": dataset.name, "partition": "dirichlet"}, "method": {"name": "fedavg"}}
+    general |= {"proxy": {"size": 10 * dataset.num_classes}, "indicators": {}}
+    defaults = merge(merge(general, nest(PAPER_DEFAULTS)), nest(dataset.defaults))
+    data, method = (merge(defaults[group], _group(settings, group)) for group in ("data", "method"))
     partition = named("data.partition", data["partition"], PARTITIONS.get)
-    method = {"name": "fedavg", **_group(settings, "method")}
     rule = named("method.name", method["name"], METHODS.get)
-    general: Settings = {"proxy.size": 10 * dataset.num_classes, "bn": rule.bn, "indicators": {}}
-    defaults = nest({**PAPER_DEFAULTS, **general, **dataset.defaults, **partition.defaults})
-    open_settings = _open(rule, defaults.pop("method", {}))
-    return merge(defaults, {**settings, "data": data, "method": {**open_settings, **method}})
+    defaults = merge({"bn": rule.bn, **defaults}, nest(partition.defaults))
+    given = {**_open(rule, defaults["method"]), "name": method["name"], **_group(settings, "method")}
+    return {**merge(defaults, settings), "data": data, "method": given}
+
+
+def without_leftovers(settings: Settings) -> Settings:
+    """Settings that an earlier version wrote, without what has no meaning any more."""
+    kept = {key: dict(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+    run, data = kept.get("run"), kept.get("data")
+    if isinstance(run, dict) and run.get("engine") == "sequential":  # 0.1 had no other
+        del run["engine"]
+    for key in ("alpha", "alpha2"):  # and wrote null for what a partition does not use
+        if isinstance(data, dict) and data.get(key, 0) is None:
+            del data[key]
+    return kept
 
 
 def _open(rule: type[Method[Any]], defaults: Mapping[str, object]) -> Settings:

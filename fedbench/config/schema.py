@@ -17,7 +17,7 @@ from fedbench.data.base import DATASETS, Dataset
 from fedbench.data.classes import apportion, longtail_counts, longtail_shares
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.data.partitions.base import Rho
-from fedbench.indicators import indicator_settings
+from fedbench.indicators.base import indicator_settings, plain_indicators
 from fedbench.methods import METHODS, BatchNormRule, MethodSettings
 from fedbench.models import has_batch_norm
 
@@ -187,6 +187,10 @@ class TrialConfig(Strict):
     def on(self, device: str) -> "TrialConfig":
         """The same experiment on another device."""
         return self.model_copy(update={"run": self.run.model_copy(update={"device": device})})
+
+    def plain(self) -> Settings:
+        """All settings as plain data, for a file or another process."""
+        return {**self.model_dump(mode="json"), "indicators": plain_indicators(self.indicators)}
 
     def canonical(self) -> Settings:
         """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""

@@ -1,1 +1,1 @@
-"""Data sets, their partition over clients, and the federation of one run."""
+"""Data sets, their partition over clients, and what a federation consists of."""

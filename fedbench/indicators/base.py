@@ -140,12 +140,17 @@ def register_indicator(version: str | None = None) -> Callable[[I], I]:
     return register
 
 
+FILES = {"rounds", "clients", "partition", "indicators", "summary", "config", "environment", "trial"}
+
+
 def _check_outside(indicator: type[Indicator[Any]]) -> None:
     """An indicator from outside must be off until it is asked for, and takes no name that another has."""
     if not indicator.Settings.model_fields:
         raise ConfigError(
             f"indicator '{indicator.name}': needs a setting that turns it on; or stored trials would lack it unseen"
         )
+    if taken := _names(indicator) & FILES:
+        raise ConfigError(f"indicator '{indicator.name}': every trial has a file '{min(taken)}'; choose another name")
     for name, other in INDICATORS.items():
         if name != indicator.name and (taken := _names(indicator) & _names(type(other))):
             raise ConfigError(f"indicator '{indicator.name}': '{name}' has '{min(taken)}', too; choose another name")
@@ -167,15 +172,28 @@ def _composed(parts: tuple[type[Strict], ...]) -> type[Strict]:
     return create_model("IndicatorSettings", __base__=bases or Strict)
 
 
+# Settings that have been part of every hash from the start; any other counts where it is not the default, so that a new
+# indicator changes no hash.
+ALWAYS = ("coherence", "hessian_every", "hessian_samples", "landscape", "server_path", "simplex_every", "simplex_grid")
+
+
 def canonical_indicators(settings: Strict) -> dict[str, object]:
-    """What is recorded, for the hash. A plugin's indicator counts where it is set to something."""
+    """What is recorded, for the hash."""
     form: dict[str, object] = {}
     for name, indicator in INDICATORS.items():
         if not indicator.Settings.model_fields:
             continue
-        given, version = indicator.canonical(settings), INDICATORS.version(name)
-        if version is None:
-            form |= given
-        elif given != indicator.canonical(indicator_settings()()):
-            form |= {**given, f"{name} version": version}
+        given, usual = indicator.canonical(settings), indicator.canonical(indicator_settings()())
+        counted = {key: value for key, value in given.items() if key in ALWAYS or value != usual.get(key)}
+        if counted and (version := INDICATORS.version(name)) is not None:
+            counted[f"{name} version"] = version
+        form |= counted
     return form
+
+
+def plain_indicators(settings: Strict) -> dict[str, object]:
+    """The settings as plain data; those of plugins only where they are not the default: files outlive plugins."""
+    outside = [indicator for name, indicator in INDICATORS.items() if INDICATORS.version(name) is not None]
+    form, usual = settings.model_dump(mode="json"), indicator_settings()().model_dump(mode="json")
+    unneeded = {key for indicator in outside for key in indicator.Settings.model_fields if form[key] == usual[key]}
+    return {key: value for key, value in form.items() if key not in unneeded}

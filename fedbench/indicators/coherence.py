@@ -83,8 +83,7 @@ class Coherence(Indicator[CoherenceSettings]):
         ]
         groups = [
             column
-            for _, partition in PARTITIONS.items()
-            for group in partition.group_names
+            for group in dict.fromkeys(group for _, partition in PARTITIONS.items() for group in partition.group_names)
             for column in (
                 Column(f"coherence_def_{group}", f"{label} of {group} clients, as defined", f"{group}, as defined"),
                 Column(f"coherence_mean_{group}", f"{label} of {group} clients", f"{group} clients"),

@@ -9,12 +9,12 @@ A round of the paper's Algorithm 1, from a method's point of view:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from fedbench.base.fields import Strict
+from fedbench.base.fields import Strict, fixed_name
 from fedbench.base.registry import Registry
 from fedbench.models import FlatModel
 
@@ -177,8 +177,7 @@ def register_method(version: str | None = None) -> Callable[[M], M]:
     """Decorate a Method subclass; its name is the one that its Settings fix. One from outside may give a `version`."""
 
     def register(method: M) -> M:
-        (name,) = get_args(method.Settings.model_fields["name"].annotation)
-        METHODS.add(name, method, version)
+        METHODS.add(fixed_name(method.Settings, "name"), method, version)
         return method
 
     return register

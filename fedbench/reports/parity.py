@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedbench.base.settings import in_words
 from fedbench.reports.tables import Place, Tables
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import text_label
@@ -51,7 +52,7 @@ def _row(study: ScaledStudy, name: str, key: Key, paper: Mapping[Key, float], pl
         if all(labels.get(axis) in wanted for axis, wanted in exception.where.items()):
             row |= {"verdict": "not comparable", "remark": exception.why}
     if study.changed and row["verdict"] != "not run":
-        row |= {"verdict": "not comparable", "remark": f"base settings changed: {study.changed}"}
+        row |= {"verdict": "not comparable", "remark": f"base settings changed: {', '.join(in_words(study.changed))}"}
     return row
 
 

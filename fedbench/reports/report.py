@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.base.files import write_bytes, write_text
+from fedbench.base.settings import in_words
 from fedbench.config import LAST_ROUNDS
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.figures import draw
@@ -94,8 +95,8 @@ def latex_text(text: str) -> str:
 
 
 def folder_of(study: ScaledStudy, store: Store) -> Path:
-    """Where a study's tables and plots go."""
-    return store.out / "studies" / study.name / study.scale
+    """Where a study's tables and plots go; what options changed of it has a folder of its own below."""
+    return store.out / "studies" / study.name / study.scale / study.variant
 
 
 def claims_frame(findings: list[Finding]) -> pd.DataFrame:
@@ -147,8 +148,9 @@ def note(study: ScaledStudy) -> str:
     rounds = sorted({config.rounds for config in study.trials.values()})
     length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
-    changed = f"; changed: {study.changed}{star}" if study.changed else ""
-    return f" (scale {study.scale}, {length} rounds{score_note(study)}{changed})"
+    changed = f"; changed: {', '.join(in_words(study.changed))}{star}" if study.changed else ""
+    picked = f"; only {', '.join(study.picked)}" if study.picked else ""
+    return f" (scale {study.scale}, {length} rounds{score_note(study)}{changed}{picked})"
 
 
 def score_note(study: ScaledStudy) -> str:

@@ -1,5 +1,6 @@
 """What the trials behind some cells have for a metric, seed by seed."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 from fedbench.specs.expand import Cell, ScaledStudy
@@ -36,7 +37,11 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
         done = [trial for cell in cells if (trial := finished(trials, cell.trials[seed].hash))]
         if len(done) < len(cells):
             continue
-        value = chosen.read(done[0]) if len(done) == 1 else chosen.pool(done) if chosen.pool else None
+        try:
+            value = chosen.read(done[0]) if len(done) == 1 else chosen.pool(done) if chosen.pool else None
+        except Exception as error:  # of somebody's own metric: its cells stay empty, the others are made
+            warnings.warn(f"metric '{metric}' cannot be read ({type(error).__name__}: {error})", stacklevel=2)
+            value = None
         if value is not None:
             values[seed] = value
     return values

@@ -74,9 +74,9 @@ def columns() -> dict[str, Column]:
     known = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
     known += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
     by_name = {column.name: column for column in known}
-    if len(by_name) < len(known):
-        twice = next(column.name for column in known if by_name[column.name] is not column)
-        raise ConfigError(f"column '{twice}': two indicators have it; choose another name")
+    own = [item.name for item in fields(Record) if COLUMN not in item.metadata]
+    if twice := [column.name for column in known if by_name[column.name] is not column or column.name in own]:
+        raise ConfigError(f"an indicator's column is called '{twice[0]}', as another one is; choose another name")
     return by_name
 
 

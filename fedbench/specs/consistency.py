@@ -15,7 +15,22 @@ from fedbench.specs.study import Study
 FILE_NAME = re.compile(r"[\w-]+")
 # The columns of cells.csv and rounds.csv beside the axes: no axis may be called like one.
 RESERVED = {
-    *("round", "table", "value", "mean", "std", "n", "seeds", "hash", "seconds", "peak_memory_mb", "paper", "failed"),
+    *(
+        "round",
+        "seed",
+        "diverged",
+        "table",
+        "value",
+        "mean",
+        "std",
+        "n",
+        "seeds",
+        "hash",
+        "seconds",
+        "peak_memory_mb",
+        "paper",
+        "failed",
+    ),
     *("low95", "high95", "difference", "difference_low95", "difference_high95", "paper_difference"),
     *("accuracy_final", "accuracy_best", "accuracy_last", "mean_diverged_as_chance"),
 }

@@ -1,5 +1,6 @@
 """A study as data: base settings, axes, seeds, tables, plots and the paper's numbers, in one YAML file."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,8 +9,8 @@ from pathlib import Path
 from typing import cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
-from fedbench.base.settings import Settings, merge, nest
-from fedbench.config import LAST_ROUNDS, TrialConfig
+from fedbench.base.settings import Settings, in_words, merge, nest
+from fedbench.config import TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
@@ -20,6 +21,7 @@ TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.cou
 TINY_VALUES = 2  # of each setting that is an axis
 TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
 LARGEST_SEED = 10**9
+LONGEST_VARIANT = 80  # characters of a folder's name
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Cell:
 class ScaledStudy:
     """A study at one scale, expanded: what is run and tabled.
 
-    axes: the labels of each axis that were picked; whole: all that the scale has; score_rounds: the final score is the
-    mean of so many last rounds.
+    axes: the labels of each axis that were picked; whole: all that the scale has; changed: base settings that options
+    changed; picked: in words, what they picked; score_rounds: the final score is the mean of so many last rounds.
     """
 
     name: str
@@ -45,7 +47,17 @@ class ScaledStudy:
     whole: Mapping[str, Sequence[Label]]
     cells: Sequence[Cell]
     changed: Settings
-    score_rounds: int = LAST_ROUNDS
+    picked: Sequence[str]
+    score_rounds: int
+
+    @property
+    def variant(self) -> str:
+        """A short name for what options changed of the study, fit for a folder; empty if they changed nothing."""
+        words = [*in_words(self.changed), *self.picked]
+        name = "+".join("".join(c if c.isalnum() or c in "=,.-_" else "-" for c in word) for word in words)
+        if len(name) <= LONGEST_VARIANT:
+            return name
+        return f"{name[: LONGEST_VARIANT - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
     @cached_property
     def trials(self) -> dict[str, TrialConfig]:
@@ -111,7 +123,9 @@ def expand_study(
         raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
     counted = {key: value for key, value in changes.items() if key != "run"}  # where it runs changes no result
     score = spec.score or study.score
-    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted, score.rounds)
+    picked = [f"{key}={','.join(map(text_label, _labels(axes)[key]))}" for key in only]
+    picked += [f"seeds={','.join(map(str, seeds))}"] if seeds else []
+    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted, picked, score.rounds)
     _check_leftovers(scaled)
     return scaled
 

@@ -36,4 +36,6 @@ def load(folder: str, name: str, model: type[Content], what: str) -> tuple[str, 
     from fedbench.base.settings import load_raw_yaml
 
     path = path_of(folder, name, what)
-    return path.stem, validated(model, load_raw_yaml(path), f"{path}: ")
+    known = built_in(folder)  # a user's file of that name must not take the built-in's place
+    foreign = path.stem in known and path.resolve() != known[path.stem].resolve()
+    return f"own-{path.stem}" if foreign else path.stem, validated(model, load_raw_yaml(path), f"{path}: ")

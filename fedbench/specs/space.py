@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.fields import Seeds, Strict
-from fedbench.base.settings import Settings, merge, nest
+from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.library import built_in, load
@@ -118,7 +118,7 @@ class ScaledSpace:
     @property
     def title(self) -> str:
         """What a reader must know: the space's title, the scale, and changed base settings."""
-        changed = f"; changed: {self.changed}" if self.changed else ""
+        changed = f"; changed: {', '.join(in_words(self.changed))}" if self.changed else ""
         return f"{self.space.title} (scale {self.scale}{changed})"
 
     def suggestion_settings(self, settings: Settings) -> list[Settings]:

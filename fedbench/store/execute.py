@@ -29,6 +29,7 @@ def execute(
     present = store.get(config.hash)
     if present and present.status != "failed":
         return present
+    store.mend()
     try:
         simulation = Simulation(config.on(device()) if config.run.device == "auto" else config, data_dir)
         reset_peak_memory(simulation.device)

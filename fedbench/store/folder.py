@@ -15,6 +15,7 @@ from fedbench.base.errors import UserError
 from fedbench.base.files import write_json, write_text
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.config import TrialConfig
+from fedbench.config.resolve import without_leftovers
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.observe import final_tables
 from fedbench.simulation.record import columns, round_columns, tables
@@ -70,7 +71,7 @@ class TrialFolder(Callback[Simulation, Record]):
         """Write config and environment, and all tables with the rounds that the run has behind it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.path / "config.yaml", dump_yaml(run.config.model_dump(mode="json")))
+            write_text(self.path / "config.yaml", dump_yaml(run.config.plain()))
             self._write_environment(run)
             counts = run.federation.split.class_counts.tolist()
             cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
@@ -145,11 +146,7 @@ def stored_config(folder: Path) -> TrialConfig:
     settings = load_yaml(folder / "config.yaml")
     if not settings:
         raise UserError(f"{folder / 'config.yaml'}: empty; name the run's settings with --config or --set")
-    settings.get("run", {}).pop("engine", None)  # 0.1 wrote the only one that it had
-    for key in ("alpha", "alpha2"):  # and null for what a partition does not use
-        if settings.get("data", {}).get(key, 0) is None:
-            del settings["data"][key]
-    return TrialConfig(**settings)
+    return TrialConfig(**without_leftovers(settings))
 
 
 def summary(simulation: Simulation) -> dict[str, Any]:

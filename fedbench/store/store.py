@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,7 +38,7 @@ class StoredTrial:
         import pandas as pd
 
         path = self.path / f"{name}.csv"
-        return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+        return _read_csv(path, path.stat().st_mtime_ns).copy() if path.is_file() else pd.DataFrame()
 
     def scored_over(self, rounds: int) -> "StoredTrial":
         """The same trial, its final score the mean of so many last rounds (of those that were scored)."""
@@ -63,13 +64,15 @@ class Store:
     """Trials under OUT/trials/HASH; an entry counts once its `trial.json`, written last, names all files' sums.
 
     There are no locks: an entry is made under a temporary name and renamed. Two drivers may do work twice, never
-    wrongly.
+    wrongly. Reading never writes: `complaints` tell what was met, and `mend` is for who runs trials.
     """
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.trials = out / "trials"
         self.complaints: list[str] = []
+        self.damaged: set[str] = set()
+        self._sound: dict[str, StoredTrial] = {}
 
     def checkpoints(self, hash_: str) -> Path:
         """Where a running trial keeps its checkpoints."""
@@ -86,20 +89,22 @@ class Store:
             raise UserError(f"--out {self.out}: cannot be written ({error.strerror or error})") from error
 
     def get(self, hash_: str) -> StoredTrial | None:
-        """The entry of a trial, checked against its sums; a damaged one is moved aside, reported, and not there."""
-        folder = self.trials / hash_
-        if not folder.is_dir():
-            return None
+        """The entry of a trial, checked against its sums (once a command); a damaged one is reported, and not there."""
+        if hash_ not in self._sound:
+            trial, complaint = _looked_up(self.trials / hash_, hash_)
+            if complaint and hash_ not in self.damaged:
+                self.damaged.add(hash_)
+                self.complaints.append(f"damaged entry {hash_[:12]} ({complaint}); it is run again by the next study")
+            if trial is None:
+                return None
+            self._sound[hash_] = trial
+        return self._sound[hash_]
+
+    def status(self, hash_: str) -> str | None:
+        """How a trial ended, as its mark says, unchecked: for counting."""
         try:
-            marker = json.loads((folder / MARKER).read_text())
-            for name, wanted in marker["files"].items():
-                if _sha256(folder / name) != wanted:
-                    raise ValueError(f"{name} does not have its checksum")
-            if marker["hash"] != hash_:
-                raise ValueError("it belongs to another trial")
-            return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], folder)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self._move_aside(folder, error)
+            return str(json.loads((self.trials / hash_ / MARKER).read_text())["status"])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def finished(self, hashes: Iterable[str]) -> set[str]:
@@ -112,17 +117,32 @@ class Store:
             if trial := self.get(folder.name):
                 yield trial
 
-    def _move_aside(self, folder: Path, error: Exception) -> None:
-        target = self.out / "damaged" / f"{folder.name}-{time.time_ns()}"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(target)
-        self.complaints.append(f"damaged entry {folder.name[:12]} ({error}); moved to {target}, it is run again")
+    def mend(self) -> None:
+        """Move the damaged entries that were met aside, so that their trials can be run again: the runner's part."""
+        for hash_ in sorted(self.damaged):
+            entry = self.trials / hash_
+            if not _looked_up(entry, hash_)[1]:
+                continue  # another command has mended it, or replaced it by a sound one
+            target = self.out / "damaged" / f"{hash_}-{time.time_ns()}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                entry.rename(target)
+                self.complaints.append(f"damaged entry {hash_[:12]} moved to {target}")
+        self.damaged.clear()
 
-    def forget(self, hashes: Iterable[str]) -> None:
-        """Remove entries and checkpoints, so that their trials are run again."""
+    def retire(self, hashes: Iterable[str]) -> None:
+        """Put entries out of sight, so that their trials are run again; they are removed once the new ones exist."""
         for hash_ in hashes:
-            shutil.rmtree(self.trials / hash_, ignore_errors=True)
+            self._sound.pop(hash_, None)
             shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
+            with suppress(FileNotFoundError):
+                entry, old = self.trials / hash_, self._retired(hash_)
+                if entry.is_dir():
+                    shutil.rmtree(old, ignore_errors=True)
+                    entry.rename(old)
+
+    def _retired(self, hash_: str) -> Path:
+        return self.trials / f".old-{hash_}"
 
     @contextmanager
     def entry(self, hash_: str) -> Iterator[Path]:
@@ -140,12 +160,42 @@ class Store:
         content = {"hash": hash_, "status": status, "reason": reason, "summary": summary, "files": sums}
         write_json(folder / MARKER, content)
         target = self.trials / hash_
-        present = self.get(hash_)
-        if present and present.status == "failed":
-            shutil.rmtree(target)
+        self._sound.pop(hash_, None)
+        if self.status(hash_) == "failed":
+            aside = self.trials / f".new-failed-{hash_}-{os.getpid()}-{time.time_ns()}"
+            with suppress(OSError):  # somebody else is replacing it, too
+                target.rename(aside)
+                shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # somebody else was first, with the same bytes
             folder.rename(target)
+        shutil.rmtree(self._retired(hash_), ignore_errors=True)
         shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
+
+
+def _looked_up(folder: Path, hash_: str) -> tuple[StoredTrial | None, str]:
+    """The entry in a folder, if all its files have their sums; else what is wrong with it, empty if there is none."""
+    if not folder.is_dir():
+        return None, ""
+    try:
+        marker = json.loads((folder / MARKER).read_text())
+        for name, wanted in marker["files"].items():
+            if _sha256(folder / name) != wanted:
+                raise ValueError(f"{name} does not have its checksum")
+        if marker["hash"] != hash_:
+            raise ValueError("it belongs to another trial")
+        return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], folder), ""
+    except FileNotFoundError as error:  # a file is missing; or another command is just replacing a failed entry
+        return None, f"{Path(error.filename).name} is missing" if folder.is_dir() else ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, str(error) or type(error).__name__
+
+
+@lru_cache(maxsize=256)
+def _read_csv(path: Path, changed: int) -> "pd.DataFrame":
+    """A table; `changed` is when its file did, so that another one is read anew."""
+    import pandas as pd
+
+    return pd.read_csv(path)
 
 
 def _sha256(path: Path) -> str:

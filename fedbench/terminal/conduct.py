@@ -59,7 +59,7 @@ class Command:
     """A command that runs jobs.
 
     door: its module; folder: where its built-in files are; what: one of them in words; more: names beside theirs;
-    rows: what --list shows; table: its columns; job: what the options ask for.
+    rows: what --list shows; columns: of that; job: what the options ask for.
     """
 
     door: str

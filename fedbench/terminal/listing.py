@@ -17,7 +17,8 @@ def study_rows(options: argparse.Namespace) -> Rows:
         row: dict[str, Any] = {"name": name, "shows": study.shows}
         for scale in ("quick", "paper"):
             trials = expand_study(stem, study, scale, changes={}, only={}, seeds=None).trials
-            row[scale] = {"trials": len(trials), "done": len(store.finished(trials))}
+            done = sum(store.status(hash_) in ("done", "diverged") for hash_ in trials)
+            row[scale] = {"trials": len(trials), "done": done}
         rows.append(row)
     return rows
 

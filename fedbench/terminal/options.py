@@ -72,7 +72,11 @@ def add_data_option(options: argparse.ArgumentParser) -> None:
 def add_track_option(options: argparse.ArgumentParser, *, of: str = "") -> None:
     """The option that asks for trackers."""
     options.add_argument(
-        "--track", action="append", default=[], metavar="NAME", help=f"show every round{of} in a tracker (tensorboard)"
+        "--track",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"show every round{of} in a tracker, such as tensorboard",
     )
 
 

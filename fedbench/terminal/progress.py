@@ -49,6 +49,8 @@ class RunProgress(LiveLine, Callback[Simulation, Record]):
         """Count from the rounds that the run has behind it."""
         self._first = run.state.round
         self._started = self._printed = time.monotonic()
+        if self._bar:
+            self._bar.update(self._task, completed=self._first)
 
     def round(self, run: Simulation, seen: Record) -> None:
         """Take in one finished round."""
@@ -80,6 +82,7 @@ class StudyProgress(LiveLine):
         self.rounds = dict.fromkeys(trials, 0)
         self.running: set[str] = set()
         self.outcomes: dict[str, str] = {}
+        self._warned: set[str] = set()
         self.latest = ""
         self._started = time.monotonic()
         if console.is_terminal:
@@ -113,6 +116,12 @@ class StudyProgress(LiveLine):
         self._show()
         if self._bar is None:
             print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+
+    def warn(self, text: str) -> None:
+        """Print a warning, each one once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            Console(stderr=True).print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _show(self) -> None:
         if self._bar:

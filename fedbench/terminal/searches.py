@@ -151,6 +151,7 @@ class SearchJob(Job):
         finished = self.store.finished(wanted)
         missing = {hash_: config for hash_, config in wanted.items() if hash_ not in finished}
         if missing:
+            self.store.mend()
             print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
             run_shown(f"table-{self.space.name}", missing, self.options, StudyProgress(missing, Console()))
 

@@ -3,6 +3,8 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -85,13 +87,20 @@ class StudyJob(Job):
         if any(gpu):
             print(f"GPU memory: at most {max(gpu) / 2**20:.0f} MiB in a stored trial; choose --gpus-per-trial by it")
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is held, but data and store are made ready; Ctrl-C here ends the command."""
+        if self.missing:
+            check_data(self.missing.values(), self.options.data_dir)
+            self.store.mend()
+            if self.options.fresh:
+                self.store.retire(self.missing)
+        yield
+
     def run(self) -> None:
         """Run what the store does not have; if nothing is missing Ray is not even imported."""
         if not self.missing:
             return
-        check_data(self.missing.values(), self.options.data_dir)
-        if self.options.fresh:
-            self.store.forget(self.missing)
         self.progress = StudyProgress(self.missing, Console())
         run_shown(Path(self.options.name).stem, self.missing, self.options, self.progress)
 

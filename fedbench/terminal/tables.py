@@ -48,6 +48,8 @@ def show(study: ScaledStudy, report: Report) -> None:
             print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}")
     for line in [*mixed(report.trials), *report.files]:
         print(line)
+    if study.variant:
+        print(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
 
 
 def _broken(text: str) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from fedbench.base.errors import UserError
 from fedbench.base.settings import dump_yaml, load_yaml, merge, parse_assignments
 from fedbench.config import LAST_ROUNDS, TrialConfig
+from fedbench.config.resolve import without_leftovers
 from fedbench.simulation import Callback, Record, Simulation, drive
 from fedbench.simulation.checkpoint import Checkpoints, restore, save
 from fedbench.store.environment import reset_peak_memory
@@ -23,7 +24,7 @@ def run_trial(options: argparse.Namespace, checkpoint_every: int) -> int:
     """Show the settings, or run what is left of the run, then print the score; returns the exit code."""
     config = read_config(options)
     if options.show:
-        print(f"{dump_yaml(config.model_dump(mode='json'))}hash: {config.hash}")
+        print(f"{dump_yaml(config.plain())}hash: {config.hash}")
         return DONE
     for name in options.track:
         TRACKERS.get(name)
@@ -39,7 +40,7 @@ def run_trial(options: argparse.Namespace, checkpoint_every: int) -> int:
         return _run(simulation, None, [], options)
     if options.resume:
         _resume(simulation, folder)
-    listeners = [folder, *trackers_of(options.track, config, options.out)]
+    listeners = [folder, *trackers_of(options.track, config, options.out, warn)]
     with folder:
         return _run(simulation, folder, [*listeners, Checkpoints(folder.checkpoints, rounds=checkpoint_every)], options)
 
@@ -48,13 +49,15 @@ def read_config(options: argparse.Namespace) -> TrialConfig:
     """The config that the options name; a bare --resume takes the stored one."""
     if options.resume and not options.config and not options.set and (options.out / "config.yaml").is_file():
         return stored_config(options.out)
-    settings = load_yaml(options.config) if options.config else {}
+    settings = without_leftovers(load_yaml(options.config)) if options.config else {}
     return TrialConfig(**merge(settings, parse_assignments(options.set)))
 
 
 def check_folder(folder: TrialFolder, config: TrialConfig, resume: bool) -> dict[str, Any] | None:
     """Refuse a folder that holds something else; the summary of a run that has ended there, else None."""
     if not folder.occupied:
+        if resume:
+            raise UserError(f"--out {folder.path}: holds no run to resume; leave out --resume to start one there")
         return None
     if not folder.path.is_dir():
         raise UserError(f"--out {folder.path}: is a file; name a folder")
@@ -78,6 +81,11 @@ def _resume(simulation: Simulation, folder: TrialFolder) -> None:
         print(f"warning: {complaint}", file=sys.stderr)
     done = simulation.state.round
     print(f"resumed after round {done}" if done else f"no checkpoint in {folder.path}: starting from round 1")
+
+
+def warn(text: str) -> None:
+    """Print a warning."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _run(

@@ -49,6 +49,9 @@ class StudyListener(Protocol):
     def ended(self, hash_: str, outcome: str, detail: str) -> None:
         """A trial is done, diverged or failed."""
 
+    def warn(self, text: str) -> None:
+        """Something went wrong that ended no trial."""
+
 
 class SearchListener(Protocol):
     """Who is told what becomes of a method's suggestions. `crashed` are those that failed."""

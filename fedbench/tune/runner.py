@@ -69,6 +69,8 @@ class ProgressCallback(tune.Callback):
             final = result.get("final_accuracy")
             detail = f"final {100 * final:.2f} %" if final is not None else f"{result['status']}: {result['reason']}"
             self.listener.ended(result["hash"], result["status"], detail)
+            for text in result.get("warnings", ()):
+                self.listener.warn(text)
 
 
 def _trial_name(trial: Any) -> str:

@@ -36,12 +36,14 @@ def run_trial(params: dict[str, Any]) -> None:
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})
         return
     try:
-        callbacks = [reporter, *trackers_of(params["trackers"], config, store.out)]
+        warnings: list[str] = []
+        callbacks = [reporter, *trackers_of(params["trackers"], config, store.out, warnings.append)]
         stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
     except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})
         return
-    tune.report({**reporter.last, "status": stored.status, "reason": stored.reason or "", **_scores(stored)})
+    ended = {"status": stored.status, "reason": stored.reason or "", "warnings": warnings}
+    tune.report({**reporter.last, **ended, **_scores(stored)})
 
 
 def assigned_device(share: float) -> str:
@@ -85,7 +87,7 @@ class Reporter(Callback[Simulation, Record]):
 
 def payload(config: TrialConfig, options: RunOptions, gpus: float) -> dict[str, Any]:
     """A trial as plain data for a worker."""
-    return {"hash": config.hash, "config": config.model_dump(mode="json"), **surroundings(options, gpus)}
+    return {"hash": config.hash, "config": config.plain(), **surroundings(options, gpus)}
 
 
 def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Drawing(Strict):
     seeds: Seeds = [1]
     shapes: list[Annotated[Shape, one_of("kind", SHAPES.get, SHAPES)]] = []
     named: dict[str, Annotated[Shape, one_of("kind", SHAPES.get, SHAPES, default="square")]] = {}
+    sizes: dict[Literal["calm", "wild"], int] = {}
     mood: Literal["calm", "wild"] | list[Literal["calm", "wild"]] = "calm"
 
     @model_validator(mode="after")
@@ -65,6 +66,9 @@ WRONG: list[tuple[dict[Any, Any], str]] = [
     ({"title": "x", "mood": "wilt"}, "mood = 'wilt': must be one of calm, wild (did you mean 'wild'?)"),
     ({"title": "x", "mood": ["calm", "wilt"]}, "mood.2 = 'wilt': must be one of calm, wild"),
     ({5: "x"}, "5 is not a key; must be a word"),
+    ({"title": "x", "sizes": {"wilt": 1}}, "sizes = 'wilt': must be one of calm, wild (did you mean 'wild'?)"),
+    ({"title": "x", "sizes": {5: 1}}, "sizes = 5: must be one of calm, wild"),
+    ({"title": "x", "named": {5: {}}}, "named = 5: must be a word"),
 ]
 
 

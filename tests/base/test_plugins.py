@@ -44,7 +44,13 @@ def test_the_readmes_example_runs_as_it_stands(folder: Path, command: Command) -
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"), [(None, "ModuleNotFoundError"), ("1 / 0", "ZeroDivisionError"), ("def", "SyntaxError")]
+    ("code", "reason"),
+    [
+        (None, "ModuleNotFoundError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("def", "SyntaxError"),
+        ("exit()", "SystemExit"),
+    ],
 )
 def test_a_module_that_cannot_be_imported_is_one_line(
     folder: Path, command: Command, code: str | None, reason: str

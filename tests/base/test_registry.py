@@ -5,6 +5,7 @@ import pytest
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry
+from fedbench.methods import METHODS
 
 
 def test_what_lies_in_the_home_is_found_at_the_first_look_and_not_before(
@@ -36,8 +37,17 @@ def test_a_name_can_be_taken_once_and_an_unknown_one_gets_the_nearest() -> None:
         things.get("aple")
 
 
-def test_only_things_from_outside_have_a_version() -> None:
+def test_things_from_outside_have_a_version_or_a_fingerprint_and_built_in_ones_none() -> None:
     things: Registry[int] = Registry("thing", home="tests.base")
-    things.add("own", 1)
     things.add("theirs", 2, version="3")
-    assert (things.version("own"), things.version("theirs")) == (None, "3")
+    things.add("mine", 1)
+    assert things.version("theirs") == "3"
+    assert (things.version("mine") or "").startswith("source ")
+    assert {METHODS.version(name) for name in METHODS if name.startswith("fed")} == {None}
+
+
+def test_who_took_a_name_is_said() -> None:
+    things: Registry[int] = Registry("thing", home="tests.base")
+    things.add("apple", 1)
+    with pytest.raises(ConfigError, match=r"tests\.base\.test_registry: thing 'apple' is registered already"):
+        things.add("apple", 2)

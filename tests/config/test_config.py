@@ -217,3 +217,13 @@ def test_the_server_learns_faster_on_cifar_10() -> None:
         for name in ("cifar10", "cifar100", "fashion_mnist")
     }
     assert rates == {"cifar10": 0.01, "cifar100": 0.005, "fashion_mnist": 0.005}
+
+
+def test_a_data_set_may_choose_partition_method_and_write_its_defaults_nested() -> None:
+    base = DATASETS.get("mnist5k")
+    own = {"model": "mlp", "data.partition": "iid", "method": {"name": "fedprox", "mu": 0.5}, "clients": {"lr": 0.5}}
+    register_dataset(Dataset("outside-choices", (1, 28, 28), 10, 4000, 1000, base.load, defaults=own), "1")
+    config = TrialConfig(**{"data.name": "outside-choices"})
+    assert (config.data.partition, config.method.name, config.clients.lr) == ("iid", "fedprox", 0.5)
+    other = TrialConfig(**{"data.name": "outside-choices", "data.partition": "dirichlet", "method.name": "fedavg"})
+    assert (other.data.partition, other.method.name) == ("dirichlet", "fedavg")

@@ -55,6 +55,20 @@ def test_an_indicator_from_outside_has_settings_columns_and_a_place_in_the_hash(
 
 
 @pytest.mark.usefixtures("counting")
+def test_a_file_without_an_indicators_settings_can_be_read_without_the_indicator(tiny: Make) -> None:
+    assert "count_clients" not in tiny().plain()["indicators"]
+    assert tiny(indicators__count_clients=True).plain()["indicators"]["count_clients"] is True
+
+
+def test_a_new_indicator_of_ours_changes_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = TrialConfig().hash
+    with monkeypatch.context() as patched:
+        patched.setattr(INDICATORS, "_sorted", [*INDICATORS.items(), ("count_clients", CountClients())])
+        assert TrialConfig().hash == before
+        assert TrialConfig(**{"indicators.count_clients": True}).hash != before
+
+
+@pytest.mark.usefixtures("counting")
 def test_what_was_not_announced_cannot_be_recorded(tiny: Make) -> None:
     with pytest.raises(RuntimeError, match="indicator 'count_clients' records the column 'never_announced' without"):
         next(iter(simulate(tiny(indicators__count_wrongly=True))))
@@ -68,6 +82,18 @@ def test_a_record_knows_its_columns_and_no_others(tiny: Make) -> None:
         _ = record.coherence_meen
     assert {"test_accuracy", "gamma", "norm_w"} <= record.numbers().keys()
     assert "coherence_mean" not in record.numbers()
+
+
+class ClashSettings(Strict):
+    clash: bool = False
+
+
+class ClashingFile(Indicator[ClashSettings]):
+    """Has a table that every trial has."""
+
+    name = "clashing"
+    Settings = ClashSettings
+    tables = {"rounds": ("x",)}
 
 
 class Unasked(Indicator[Strict]):
@@ -92,6 +118,7 @@ class Taken(Indicator[TakenSettings]):
     [
         (Unasked, "needs a setting that turns it on"),
         (Taken, "'flatness' has 'landscape', too; choose another"),
+        (ClashingFile, "every trial has a file 'rounds'"),
     ],
 )
 def test_an_indicator_from_outside_that_would_mislead_is_refused(indicator: type[Indicator[Any]], message: str) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedbench.reports.report import make_report, stored_trials
+from fedbench.reports.report import folder_of, make_report, rounds_frame, stored_trials
 from fedbench.reports.tables import cells_frame, fill_tables
-from fedbench.specs.expand import ScaledStudy, expand
+from fedbench.simulation.record import columns
+from fedbench.specs.consistency import RESERVED
+from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.store import Store
 from tests.reports.helpers import fill, on_screen, summary
 
@@ -23,7 +25,8 @@ def test_a_table_has_the_papers_layout_means_in_percent(paper: ScaledStudy, tmp_
     store = Store(tmp_path)
     fill(store, paper, lambda labels, seed: ACCURACY[labels["method.gamma"]] + 0.01 * (seed - 9))
     make_report(paper, store)
-    folder = tmp_path / "studies" / "fixed_gamma" / "paper"
+    folder = folder_of(paper, store)
+    assert folder == tmp_path / "studies" / "fixed_gamma" / "paper" / "model=SimpleCNN+data.alpha=100"
     table = pd.read_csv(folder / "table.csv")
     assert list(table.columns) == ["data.alpha", "model", "1", "0.99", "0.97", "0.95", "0.93", "0.9"]
     assert table.iloc[0, :2].tolist() == [100, "SimpleCNN"]
@@ -97,10 +100,10 @@ def test_a_table_that_mixes_environments_says_so(tmp_path: Path, paper: ScaledSt
     with store.entry(trial.hash) as folder:
         (folder / "rounds.csv").write_text((trial.path / "rounds.csv").read_text())
         (folder / "environment.json").write_text(json.dumps(environment))
-        store.forget([trial.hash])
+        store.retire([trial.hash])
         store.commit(folder, trial.hash, "done", None, trial.summary)
     make_report(paper, store)
-    assert "mixes 2 environments" in (tmp_path / "studies" / "fixed_gamma" / "paper" / "table.md").read_text()
+    assert "mixes 2 environments" in (folder_of(paper, store) / "table.md").read_text()
 
 
 def test_rows_of_methods_say_what_they_use_of_the_proxy_set() -> None:
@@ -192,14 +195,50 @@ def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_report_leaves_no_file_of_an_earlier_one_behind(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    whole = expand("adaptive_gws", "quick", changes={}, only={}, seeds=[8])
-    fill(store, whole, lambda labels, seed: 0.5)
-    make_report(whole, store)
-    folder = tmp_path / "studies" / "adaptive_gws" / "quick"
+    study, store = expand("adaptive_gws", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    folder = folder_of(study, store)
+    folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("a user's own")
-    report = make_report(expand("adaptive_gws", "quick", changes={}, only={"method": ["FedAvg"]}, seeds=[8]), store)
+    (folder / "check.csv").write_text("of an earlier report")
+    report = make_report(study, store)
     assert set(folder.iterdir()) == {*report.files, folder / "mine.txt"}
+
+
+def test_a_variant_leaves_the_whole_studys_tables_alone(tmp_path: Path) -> None:
+    whole, store = expand("fixed_gamma", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, whole, lambda labels, seed: 0.5)
+    before = {path: path.read_bytes() for path in make_report(whole, store).files}
+    options: list[dict[str, Any]] = [
+        {"only": {"data.alpha": ["100"]}},
+        {"changes": {"rounds": 99}},
+        {"seeds": [8]},
+        {"changes": {"rounds": 99}, "only": {"method.gamma": ["1,0.9"]}, "seeds": [8, 9]},
+    ]
+    names = ["data.alpha=100", "rounds=99", "seeds=8", "rounds=99+method.gamma=1,0.9+seeds=8,9"]
+    for given, name in zip(options, names, strict=True):
+        study = expand("fixed_gamma", "quick", **{"changes": {}, "only": {}, "seeds": None, **given})
+        assert folder_of(study, store).name == study.variant == name
+        make_report(study, store)
+    assert {path: path.read_bytes() for path in before} == before
+    assert "; changed: rounds=99)" in (folder_of(whole, store) / "rounds=99" / "table.md").read_text()
+
+
+def test_a_study_of_ones_own_with_a_built_in_name_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "smoke.yaml"
+    path.write_text(study_files()["smoke"].read_text())
+    mine = expand(str(path), "quick", changes={}, only={}, seeds=None)
+    assert folder_of(mine, Store(tmp_path)).parts[-2:] == ("own-smoke", "quick")
+    again = expand(str(study_files()["smoke"]), "quick", changes={}, only={}, seeds=None)
+    assert again.name == "smoke"
+
+
+def test_no_axis_may_be_called_like_a_column_of_the_results(tmp_path: Path) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    report = make_report(study, store)
+    names = set(cells_frame(study, report.tables).columns) | set(rounds_frame(study, report.trials).columns)
+    assert names - set(study.axes) <= RESERVED | set(columns())
 
 
 def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:

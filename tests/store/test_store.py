@@ -7,6 +7,7 @@ from fedbench import TrialConfig, UserError
 from fedbench.simulation import Record, Simulation
 from fedbench.specs.expand import expand
 from fedbench.store import execute as module
+from fedbench.store import store as store_module
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.terminal.estimate import estimate
@@ -14,6 +15,7 @@ from tests.helpers import Hear
 from tests.reports.helpers import fill
 
 Make = Callable[..., TrialConfig]
+hashed = store_module._sha256
 
 
 def test_a_finished_trial_is_stored_and_never_run_again(tiny: Make, tmp_path: Path) -> None:
@@ -36,15 +38,19 @@ def test_a_damaged_entry_is_moved_aside_reported_and_run_again(tiny: Make, tmp_p
     assert fresh.get(tiny().hash) is None
     (complaint,) = fresh.complaints
     assert tiny().hash[:12] in complaint
-    assert len(list((tmp_path / "damaged").iterdir())) == 1
+    assert before.path.is_dir(), "reading never writes"
+    assert not (tmp_path / "damaged").exists()
     after = execute(tiny(), fresh, None)
+    assert len(list((tmp_path / "damaged").iterdir())) == 1
     assert after.summary["final_accuracy"] == before.summary["final_accuracy"]
 
 
 def test_a_missing_file_is_damage_too(tiny: Make, tmp_path: Path) -> None:
     store = Store(tmp_path)
     (execute(tiny(), store, None).path / "clients.csv").unlink()
-    assert store.get(tiny().hash) is None
+    fresh = Store(tmp_path)
+    assert fresh.get(tiny().hash) is None
+    assert "clients.csv is missing" in fresh.complaints[0]
 
 
 def test_a_crash_is_an_entry_with_its_reason_and_is_tried_again(
@@ -116,3 +122,54 @@ def test_a_cost_is_estimated_beside_trials_of_methods_that_are_not_here(tiny: Ma
     cost = estimate([tiny(rounds=2)], store)
     assert cost.seconds > 0
     assert "1 probed" in cost.source
+
+
+def test_files_are_verified_once_a_command(tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute(tiny(), Store(tmp_path), None)
+    store, summed = Store(tmp_path), list[str]()
+
+    def sum_of(path: Path) -> str:
+        summed.append(path.name)
+        return hashed(path)
+
+    monkeypatch.setattr(store_module, "_sha256", sum_of)
+    first = store.get(tiny().hash)
+    count = len(summed)
+    assert count > 5
+    assert store.get(tiny().hash) is first
+    assert len(summed) == count
+    assert store.status(tiny().hash) == "done"
+    assert len(summed) == count
+
+
+def test_a_table_that_is_changed_by_its_reader_is_read_anew(tiny: Make, tmp_path: Path) -> None:
+    stored = execute(tiny(), Store(tmp_path), None)
+    stored.table("rounds").insert(0, "mine", 1)
+    assert "mine" not in stored.table("rounds")
+
+
+def test_an_entry_is_out_of_sight_until_the_new_one_exists(tiny: Make, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    before = execute(tiny(), store, None)
+    store.retire([tiny().hash])
+    assert store.get(tiny().hash) is None
+    (old,) = store.trials.iterdir()
+    assert (old / "summary.json").is_file(), "nothing is lost before there is something new"
+    after = execute(tiny(), store, None)
+    assert [path.name for path in store.trials.iterdir()] == [tiny().hash]
+    assert after.summary["final_accuracy"] == before.summary["final_accuracy"]
+
+
+def test_a_failed_entry_that_another_driver_replaces_meanwhile_is_no_error(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Store(tmp_path), Store(tmp_path)
+    for store in (one, other):
+        with store.entry(tiny().hash) as folder:
+            store.commit(folder, tiny().hash, "failed", "why", {})
+    damaged = Store(tmp_path)
+    (damaged.trials / tiny().hash / "trial.json").write_text("{")
+    assert damaged.get(tiny().hash) is None
+    execute(tiny(), other, None)  # the other driver mends it, and runs it
+    damaged.mend()
+    assert Store(tmp_path).get(tiny().hash) is not None, "a sound entry stays"

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from fedbench.base.errors import UserError
-from fedbench.base.fields import Count, Says, Share, Strict
+from fedbench.base.fields import Count, Says, Share, Strict, fixed_name
 from fedbench.base.registry import Registry
 from fedbench.data.classes import Indices, Labels
 
@@ -82,8 +82,7 @@ def register_partition(version: str | None = None) -> Callable[[P], P]:
     """Decorate a Partition subclass; its name is the one that its Settings fix. Outside ones may give a `version`."""
 
     def register(partition: P) -> P:
-        (name,) = get_args(partition.Settings.model_fields["partition"].annotation)
-        PARTITIONS.add(name, partition(), version)
+        PARTITIONS.add(fixed_name(partition.Settings, "partition"), partition(), version)
         return partition
 
     return register

@@ -3,10 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from inspect import isabstract
+from typing import Any, TypeVar
 
 import numpy as np
 
+from fedbench.base.errors import ConfigError
+from fedbench.base.fields import fixed_name
 from fedbench.specs.expand import Cell
 from fedbench.specs.names import Label, Point, Where, short, shown_as, text_label
 from fedbench.specs.parts import CHECKS, ClaimSpec
@@ -134,8 +137,9 @@ C = TypeVar("C", bound=ClaimSpec)
 
 def register_check(check: type[C]) -> type[C]:
     """Decorate a Check subclass; its name is the one that its field `check` fixes."""
-    (name,) = get_args(check.model_fields["check"].annotation)
-    CHECKS.add(name, check)
+    if isabstract(check):
+        raise ConfigError(f"{check.__name__}: a check must have a method evidence(self, group)")
+    CHECKS.add(fixed_name(check, "check"), check)
     return check
 
 

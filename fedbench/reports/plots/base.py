@@ -3,8 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
+from inspect import isabstract
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from fedbench.base.errors import ConfigError
+from fedbench.base.fields import fixed_name
 from fedbench.reports.values import Trials, finished
 from fedbench.simulation.record import columns
 from fedbench.specs.expand import Cell, ScaledStudy
@@ -96,8 +99,9 @@ P = TypeVar("P", bound=Plot)
 
 def register_plot(plot: type[P]) -> type[P]:
     """Decorate a Plot subclass; its name is the one that its field `kind` fixes."""
-    (name,) = get_args(plot.model_fields["kind"].annotation)
-    PLOTS.add(name, plot)
+    if isabstract(plot):
+        raise ConfigError(f"{plot.__name__}: a plot must have a method draw(self, ax, scene)")
+    PLOTS.add(fixed_name(plot, "kind"), plot)
     return plot
 
 

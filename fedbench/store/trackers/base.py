@@ -1,6 +1,5 @@
 """What a tracker is: a callback that is made of a config and the folder of all results."""
 
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -33,16 +32,18 @@ def register_tracker(name: str) -> Callable[[T], T]:
     return register
 
 
-def trackers_of(names: Iterable[str], config: TrialConfig, out: Path) -> list[Callback[Simulation, Record]]:
-    """The trackers of a run, each kept from ending it."""
-    return [_Guarded(name, config, out) for name in dict.fromkeys(names)]
+def trackers_of(
+    names: Iterable[str], config: TrialConfig, out: Path, warn: Callable[[str], None]
+) -> list[Callback[Simulation, Record]]:
+    """The trackers of a run, each kept from ending it; `warn` gets a line for each that fails."""
+    return [_Guarded(name, config, out, warn) for name in dict.fromkeys(names)]
 
 
 class _Guarded(Callback[Simulation, Record]):
     """A tracker whose first error is one warning, and its end."""
 
-    def __init__(self, name: str, config: TrialConfig, out: Path) -> None:
-        self.name = name
+    def __init__(self, name: str, config: TrialConfig, out: Path, warn: Callable[[str], None]) -> None:
+        self.name, self.warn = name, warn
         self._make: Callable[[], Tracker] = lambda: TRACKERS.get(name)(config, out)
         self._tracker: Tracker | None = None
 
@@ -53,14 +54,14 @@ class _Guarded(Callback[Simulation, Record]):
             tell(self._tracker)
         except Exception as error:
             self._tracker = None
-            warnings.warn(f"--track {self.name}: stopped tracking ({type(error).__name__}: {error})", stacklevel=2)
+            self.warn(f"--track {self.name}: stopped tracking ({type(error).__name__}: {error})")
 
     def start(self, run: Simulation) -> None:
         """Make the tracker, and tell it."""
         try:
             self._tracker = self._make()
         except Exception as error:
-            warnings.warn(f"--track {self.name}: cannot be used ({type(error).__name__}: {error})", stacklevel=2)
+            self.warn(f"--track {self.name}: cannot be used ({type(error).__name__}: {error})")
         self._tell(lambda tracker: tracker.start(run))
 
     def round(self, run: Simulation, seen: Record) -> None:

@@ -1,5 +1,7 @@
 """TensorBoard: every number of every round, under OUT/tensorboard."""
 
+import shutil
+
 from fedbench.simulation import Record, Simulation
 from fedbench.store.trackers.base import Tracker, register_tracker
 
@@ -13,7 +15,9 @@ class TensorBoard(Tracker):
         from tensorboardX import SummaryWriter  # a second to import: for those who want it
 
         name = f"{self.config.method.name}-{self.config.model}-seed{self.config.seed}-{self.config.hash[:12]}"
-        self.writer = SummaryWriter(str(self.out / "tensorboard" / name))
+        folder = self.out / "tensorboard" / name
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that was stopped: its rounds are written again
+        self.writer = SummaryWriter(str(folder))
         for record in run.state.history:
             self._write(record)
 

@@ -1,0 +1,45 @@
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fedbench.clean import main
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def old(path: Path) -> Path:
+    """A file that nobody has touched for an hour."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    for each in (path, path.parent):
+        os.utime(each, (time.time() - 3600,) * 2)
+    return path
+
+
+def test_what_is_no_result_goes_and_results_stay(tmp_path: Path, command: Command) -> None:
+    gone = [old(tmp_path / name) for name in ("ray/a/x", "checkpoints/h/x", "damaged/h/x", "trials/.new-h/x")]
+    kept = old(tmp_path / "trials" / "abc" / "trial.json")
+    code, text, _ = command(main, "--out", str(tmp_path), "--dry-run")
+    assert (code, all(path.exists() for path in gone)) == (0, True)
+    code, text, _ = command(main, "--out", str(tmp_path))
+    assert (code, any(path.exists() for path in gone)) == (0, False)
+    assert kept.exists()
+    assert len(text.splitlines()) == 4
+
+
+def test_what_a_run_may_be_using_is_kept(tmp_path: Path, command: Command) -> None:
+    live = tmp_path / "checkpoints" / "h" / "round-000003.ckpt"
+    live.parent.mkdir(parents=True)
+    live.write_text("x")
+    code, text, _ = command(main, "--out", str(tmp_path))
+    assert (code, live.exists()) == (0, True)
+    assert "kept, since a run may be using it" in text
+
+
+def test_a_folder_that_is_not_there_and_a_file_are_said(tmp_path: Path, command: Command) -> None:
+    code, _, error = command(main, "--out", str(tmp_path / "typo"))
+    assert (code, "is not there; name a folder with results" in error) == (2, True)
+    (tmp_path / "file").write_text("")
+    code, _, error = command(main, "--out", str(tmp_path / "file"))
+    assert (code, "is a file; name a folder with results" in error) == (2, True)

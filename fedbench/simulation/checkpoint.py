@@ -88,3 +88,20 @@ class Checkpoints(Callback[Simulation, Record]):
         if (by_rounds or by_time) and not run.done:
             save(run, self.folder)
             self._saved = time.monotonic()
+
+
+class Stopped(Exception):
+    """A run was asked to stop; its checkpoint has been written."""
+
+
+class StopFile(Callback[Simulation, Record]):
+    """Ends a run after the round in which a file comes to be, with a checkpoint: how a driver stops other processes."""
+
+    def __init__(self, file: Path, folder: Path) -> None:
+        self.file, self.folder = file, folder
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        """Stop, where that is asked for."""
+        if self.file.exists() and not run.done:
+            save(run, self.folder)
+            raise Stopped(f"after round {seen.round}")

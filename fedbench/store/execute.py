@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation, drive
-from fedbench.simulation.checkpoint import Checkpoints, restore
+from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore
 from fedbench.store.environment import reset_peak_memory
 from fedbench.store.folder import TrialFolder
 from fedbench.store.store import Store, StoredTrial
@@ -24,7 +24,7 @@ def execute(
     """Run a trial unless the store has it, on the device that `device()` names where the config leaves it open.
 
     An exception becomes an entry with its reason, tried again by the next command; one of the file system is not the
-    trial's fault and is raised.
+    trial's fault and is raised, and so is `Stopped`.
     """
     present = store.get(config.hash)
     if present and present.status != "failed":
@@ -36,7 +36,7 @@ def execute(
         checkpoints = store.checkpoints(config.hash)
         store.complaints += restore(simulation, checkpoints)
         drive(simulation, [*callbacks, Checkpoints(checkpoints, seconds=CHECKPOINT_SECONDS), Entry(store)])
-    except OSError:
+    except (OSError, Stopped):
         raise
     except Exception as error:
         record_failure(store, config.hash, error)

@@ -106,6 +106,11 @@ class StudyProgress(LiveLine):
         self.latest = f"{config.method.name} seed {config.seed}: round {round_}, {100 * accuracy:.2f} %"
         self._show()
 
+    def stopped(self, hash_: str) -> None:
+        """A trial was asked to stop, and has: it goes on with the next command."""
+        self.running.discard(hash_)
+        self._show()
+
     def ended(self, hash_: str, outcome: str, detail: str) -> None:
         """A trial is done, diverged or failed."""
         self.running.discard(hash_)

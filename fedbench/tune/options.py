@@ -1,6 +1,6 @@
 """How to run, and who listens. Ray is not imported here."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -39,6 +39,13 @@ class StudyListener(Protocol):
     @property
     def outcomes(self) -> Mapping[str, str]:
         """How every trial that has ended did."""
+
+    @property
+    def running(self) -> Collection[str]:
+        """The trials that have run a round and have not ended."""
+
+    def stopped(self, hash_: str) -> None:
+        """A trial was asked to stop, and has: it goes on with the next command."""
 
     def say(self, text: str) -> None:
         """Something is about to take a while."""

@@ -1,7 +1,14 @@
 """Running trials on Ray Tune: scheduling is Ray's, results and resuming are the store's."""
 
 import logging
+import os
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 # First, since it sets Ray's environment before Ray is imported.
@@ -16,8 +23,10 @@ from fedbench.tune.trainable import payload, run_trial
 def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, listener: StudyListener) -> None:
     """Run all trials; returns when every one has ended, or its process has died too often.
 
-    Trials whose process died are run again once the others have ended. Ctrl-C comes through as KeyboardInterrupt.
+    Trials whose process died are run again once the others have ended. At Ctrl-C running trials end their round and
+    write a checkpoint, then KeyboardInterrupt comes through; at the second one at once.
     """
+    stop = options.out.resolve() / "checkpoints" / f".stop-{os.getpid()}-{time.time_ns()}"
     with cluster(options, listener.say):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         gpus = gpu_share(options)
@@ -26,11 +35,45 @@ def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, l
             left = {hash_: config for hash_, config in trials.items() if hash_ not in listener.outcomes}
             if not left:
                 return
-            _fit(name, left, options, gpus, listener)
+            with asking_to_stop(stop, listener) as asked:
+                _fit(name, left, options, gpus, listener, stop, asked)
 
 
-def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: float, listener: StudyListener) -> None:
-    payloads = [payload(config, options, gpus) for config in trials.values()]
+@contextmanager
+def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C makes the file that trials look for, if any is running; the second one stops at once.
+
+    Yields a function that tells whether they were asked.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signals there
+        yield lambda: False
+        return
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if stop.exists() or not listener.running:
+            raise KeyboardInterrupt
+        stop.parent.mkdir(parents=True, exist_ok=True)
+        stop.touch()
+        listener.say("stopping: running trials end their round and write a checkpoint; Ctrl-C again stops at once")
+
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        yield stop.exists
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        stop.unlink(missing_ok=True)
+
+
+def _fit(
+    name: str,
+    trials: dict[str, TrialConfig],
+    options: RunOptions,
+    gpus: float,
+    listener: StudyListener,
+    stop: Path,
+    asked: Callable[[], bool],
+) -> None:
+    payloads = [payload(config, options, gpus, stop) for config in trials.values()]
     tuner = tune.Tuner(
         tune.with_resources(run_trial, {"cpu": options.cpus_per_trial, "gpu": gpus}),
         param_space={"trial": tune.grid_search(payloads)},
@@ -44,7 +87,7 @@ def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: f
             name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see run_trials
-            callbacks=[ProgressCallback(listener)],
+            callbacks=[ProgressCallback(listener, asked)],
             verbose=0,
         ),
     )
@@ -54,8 +97,8 @@ def _fit(name: str, trials: dict[str, TrialConfig], options: RunOptions, gpus: f
 class ProgressCallback(tune.Callback):
     """Tells the listener what Tune hears from the trials."""
 
-    def __init__(self, listener: StudyListener) -> None:
-        self.listener = listener
+    def __init__(self, listener: StudyListener, asked: Callable[[], bool]) -> None:
+        self.listener, self.asked = listener, asked
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks into the (disposable) experiment folder; the listener stays here."""
@@ -65,6 +108,10 @@ class ProgressCallback(tune.Callback):
         """A report of a trial: a round, or its end."""
         if result.get("status") == "running":
             self.listener.update(result["hash"], result["round"], result["test_accuracy"])
+        elif result.get("status") == "stopped":
+            self.listener.stopped(result["hash"])
+            if self.asked() and not self.listener.running:
+                raise KeyboardInterrupt
         elif "status" in result:
             final = result.get("final_accuracy")
             detail = f"final {100 * final:.2f} %" if final is not None else f"{result['status']}: {result['reason']}"

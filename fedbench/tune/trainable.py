@@ -13,6 +13,7 @@ from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation.checkpoint import StopFile, Stopped
 from fedbench.store.execute import execute, record_failure
 from fedbench.store.store import Store, StoredTrial
 from fedbench.store.trackers import trackers_of
@@ -24,7 +25,10 @@ REPORT_SECONDS = 1.0
 def run_trial(params: dict[str, Any]) -> None:
     """Run the trial in `params` (see `payload`); every outcome but a dead process ends as a store entry."""
     params = params["trial"]
-    store, reporter = Store(Path(params["out"])), Reporter(params["hash"])
+    store, reporter, stop = Store(Path(params["out"])), Reporter(params["hash"]), Path(params["stop"])
+    if stop.exists():
+        tune.report({**reporter.last, "status": "stopped", "reason": ""})
+        return
     data_dir = Path(params["data_dir"]) if params["data_dir"] else None
     try:
         import_modules(params["modules"], params["folder"])
@@ -38,7 +42,11 @@ def run_trial(params: dict[str, Any]) -> None:
     try:
         warnings: list[str] = []
         callbacks = [reporter, *trackers_of(params["trackers"], config, store.out, warnings.append)]
+        callbacks.append(StopFile(stop, store.checkpoints(config.hash)))
         stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
+    except Stopped as error:
+        tune.report({**reporter.last, "status": "stopped", "reason": str(error)})
+        return
     except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
         tune.report({**reporter.last, "status": "failed", "reason": str(error)})
         return
@@ -85,9 +93,9 @@ class Reporter(Callback[Simulation, Record]):
             tune.report({**self.last, "status": "running", "reason": ""})
 
 
-def payload(config: TrialConfig, options: RunOptions, gpus: float) -> dict[str, Any]:
-    """A trial as plain data for a worker."""
-    return {"hash": config.hash, "config": config.plain(), **surroundings(options, gpus)}
+def payload(config: TrialConfig, options: RunOptions, gpus: float, stop: Path) -> dict[str, Any]:
+    """A trial as plain data for a worker; it ends after the round in which the file `stop` comes to be."""
+    return {"hash": config.hash, "config": config.plain(), "stop": str(stop), **surroundings(options, gpus)}
 
 
 def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:

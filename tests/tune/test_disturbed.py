@@ -14,6 +14,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from fedbench.reports.report import make_report
+from fedbench.simulation import Simulation
+from fedbench.simulation.checkpoint import restore
 from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
@@ -89,6 +91,28 @@ def test_a_disturbed_study_ends_with_the_same_tables(
         assert f"{TRIALS} trials, {len(kept)} of them done" in text
         assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
     assert results(out) == undisturbed
+
+
+def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp_path: Path) -> None:
+    file, out = study_file(tmp_path, 3000, (8,)), tmp_path / "out"
+    process = start(file, out)
+    try:
+        wait_until(lambda: sum(path.stat().st_size > 2000 for path in out.glob("ray/*/*/result.json")) == 2)
+        process.send_signal(signal.SIGINT)
+        text, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "stopping: running trials end their round and write a checkpoint" in text
+    assert "4 trials are left; go on with: python -m fedbench.study" in error
+    checkpoints = sorted(out.glob("checkpoints/*/round-*.ckpt"))
+    assert len({path.parent for path in checkpoints}) == 2
+    assert not list(out.glob("checkpoints/.stop-*"))
+    study = expand(file, "quick", changes={}, only={}, seeds=None)
+    for folder in {path.parent for path in checkpoints}:
+        simulation = Simulation(study.trials[folder.name])
+        assert restore(simulation, folder) == []
+        assert simulation.state.round > 10
 
 
 @pytest.mark.usefixtures("two_cpus")

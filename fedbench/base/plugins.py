@@ -20,7 +20,8 @@ def load_entry_points() -> None:
 
 def import_modules(names: Iterable[str], folder: str = "") -> None:
     """Import the modules that --import names, looked for in `folder` (the current one) too."""
-    if folder not in sys.path:
+    names = list(names)
+    if names and folder not in sys.path:
         sys.path.insert(0, folder)
     for name in names:
         _load(name, f"--import {name}")

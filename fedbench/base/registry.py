@@ -55,7 +55,7 @@ class Registry(Generic[T]):
         """The thing of that name, or an error with the nearest spelling."""
         self._import_home()
         if not isinstance(name, str) or name not in self._items:
-            raise ConfigError(unknown(self.kind, name, self._items))
+            raise ConfigError(f"{unknown(self.kind, name, self._items)}; one of your own needs --import")
         return self._items[name]
 
     def version(self, name: str) -> str | None:

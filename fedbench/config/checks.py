@@ -17,11 +17,11 @@ def check(config: "TrialConfig") -> None:
     """Raise ConfigError for the first that is wrong."""
     data, dataset, n = config.data, config.dataset, config.clients.count
     named("model", config.model, MODELS.get)
-    _ = config.uses_batch_norm  # builds the model, without memory: an error if it does not fit the images
     if MODELS.version(config.model) is not None and (
         complaint := wrong_output(config.model, dataset.shape, dataset.num_classes)
     ):
         raise ConfigError(f"model '{config.model}': {complaint}")
+    _ = config.uses_batch_norm  # builds the model, without memory: an error if it does not fit the images
     if complaint := PARTITIONS.get(data.partition).check(n):
         raise ConfigError(f"clients.count = {n}: {complaint} with data.partition={data.partition}")
     for key, given, total in (

@@ -118,7 +118,9 @@ class TrialConfig(Strict):
         try:
             super().__init__(**resolved)
         except ValidationError as error:
-            raise ConfigError(explain(error, type(self), resolved)) from None
+            line = explain(error, type(self), resolved)
+            hint = f"; set it, or give it in the defaults of data set '{resolved['data']['name']}'"
+            raise ConfigError(line + hint if line.endswith(" is missing") else line) from None
 
     @model_validator(mode="after")
     def _check(self) -> "TrialConfig":

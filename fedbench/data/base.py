@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry
 
 
@@ -63,5 +64,7 @@ PAPER_DEFAULTS: Mapping[str, object] = {
 
 def register_dataset(dataset: Dataset, version: str | None = None) -> Dataset:
     """Make a data set known by its name; one from outside the package may give a `version`."""
+    if not dataset.std > 0 or min(dataset.num_classes, dataset.train_size, dataset.test_size, *dataset.shape) < 1:
+        raise ConfigError(f"data set '{dataset.name}': std, sizes, shape and number of classes must be above 0")
     DATASETS.add(dataset.name, dataset, version)
     return dataset

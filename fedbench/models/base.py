@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry
@@ -34,11 +35,14 @@ def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
     """A module with torch's own initial weights (from the global generator: use `initial` for a run)."""
     builder = MODELS.get(name)
     try:
-        return builder(shape, num_classes)
+        module = builder(shape, num_classes)
     except Exception as error:  # whatever somebody's model does wrong
         size = "x".join(map(str, shape))
         reason = f"{type(error).__name__}: {_first_line(error)}"
         raise ConfigError(f"model '{name}' cannot be built for {size} images ({reason})") from error
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"model '{name}': its function gave {type(module).__name__}; expected a torch module")
+    return module
 
 
 @lru_cache
@@ -54,6 +58,8 @@ def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
     try:
         with torch.device("meta"):
             module = build(name, shape, num_classes)
+            if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters()):
+                return "it has lazy layers; give them their sizes"
             if not any(parameter.requires_grad for parameter in module.parameters()):
                 return "it has no parameters to train"
             logits = module.train()(torch.zeros(2, *shape))
@@ -65,6 +71,20 @@ def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
         found = f"{list(logits.shape)}" if isinstance(logits, torch.Tensor) else type(logits).__name__
         return f"it gives {found} for 2 images of {num_classes} classes; must be [2, {num_classes}]"
     return None
+
+
+@lru_cache
+def needs_two(name: str, shape: Shape, num_classes: int) -> bool:
+    """Whether the model cannot train on a single image, as batch norm over vectors cannot; found without memory."""
+    if not has_batch_norm(name, shape, num_classes):
+        return False
+    with torch.device("meta"):
+        module = build(name, shape, num_classes).train()
+        try:
+            module(torch.zeros(1, *shape))
+        except ValueError:
+            return True
+    return False
 
 
 def _first_line(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """A study's output folder: tables and plots, made from the store alone."""
 
 import gzip
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,10 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
     files.append(write_bytes(folder / "rounds.csv.gz", rounds))
     for name, spec in study.study.plots.items():
-        files += draw(study, trials, spec, folder / name)
+        try:
+            files += draw(study, trials, spec, folder / name)
+        except Exception as error:  # one picture is no reason to lose the others
+            warnings.warn(f"plot '{name}' cannot be drawn ({type(error).__name__}: {error})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
     return Report(tables, files, trials, findings)

@@ -18,21 +18,29 @@ from fedbench.data.samples import Federation, Samples, Split
 
 
 def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
-    """Read a data set and hold it to its description."""
-    arrays = dataset.load(data_dir)
+    """Read a data set and hold it to its description; whatever its loader does wrong is one line."""
+    what = f"data set '{dataset.name}'"
+    try:
+        arrays = dataset.load(data_dir)
+    except UserError:
+        raise
+    except Exception as error:  # of somebody's own loader
+        raise UserError(f"{what}: cannot be read ({type(error).__name__}: {error})") from error
+    if not isinstance(arrays, tuple) or len(arrays) != 4 or not all(isinstance(part, np.ndarray) for part in arrays):
+        raise UserError(f"{what}: its loader gave {type(arrays).__name__}; expected Arrays of four numpy arrays")
+    arrays = Arrays(*arrays)
     channels, height, width = dataset.shape
     for part, images, labels, size in (
         ("train", arrays.train_images, arrays.train_labels, dataset.train_size),
         ("test", arrays.test_images, arrays.test_labels, dataset.test_size),
     ):
         wanted = (size, height, width, channels)
-        if images.shape != wanted or images.dtype != np.uint8 or labels.shape != (size,):
-            raise UserError(
-                f"data set '{dataset.name}': {part} has images {images.dtype} {images.shape} and {len(labels)} labels; "
-                f"expected uint8 {wanted}"
-            )
+        if images.shape != wanted or images.dtype != np.uint8:
+            raise UserError(f"{what}: {part} images are {images.dtype} {images.shape}; expected uint8 {wanted}")
+        if labels.shape != (size,) or labels.dtype != np.int64:
+            raise UserError(f"{what}: {part} labels are {labels.dtype} {labels.shape}; expected int64 {(size,)}")
         if labels.min() < 0 or labels.max() >= dataset.num_classes:
-            raise UserError(f"data set '{dataset.name}': a {part} label lies outside 0 ... {dataset.num_classes - 1}")
+            raise UserError(f"{what}: a {part} label lies outside 0 ... {dataset.num_classes - 1}")
     return arrays
 
 
@@ -46,7 +54,7 @@ def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tupl
 
 def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
     """Find missing data and impossible partitions before anything is run; leaves the data in the array cache."""
-    different = {(c.data, c.clients.count, c.seed): c for c in configs}
+    different = {(c.data.model_dump_json(), c.clients.count, c.seed): c for c in configs}
     arrays = {c.data.name: load_arrays(c.dataset, data_dir) for c in different.values()}
     for config in different.values():
         labelled = arrays[config.data.name]

@@ -30,12 +30,20 @@ class Plan:
                 yield rest
 
 
-def draw_plan(shard: Indices, epochs: int, batch_size: int, rng: np.random.Generator, device: torch.device) -> Plan:
-    """Every epoch is a fresh shuffle of the whole shard; no sample is dropped."""
+def draw_plan(
+    shard: Indices,
+    epochs: int,
+    batch_size: int,
+    rng: np.random.Generator,
+    device: torch.device,
+    least: int = 1,
+) -> Plan:
+    """Every epoch is a fresh shuffle of the whole shard; none is dropped but a rest smaller than `least`."""
     order = torch.from_numpy(np.stack([rng.permutation(shard) for _ in range(epochs)])).to(device)
     steps = len(shard) // batch_size
     cut = steps * batch_size
-    return Plan(order[:, :cut].reshape(epochs, steps, batch_size), order[:, cut:])
+    rest = order[:, cut:] if len(shard) - cut >= least else order[:, :0]
+    return Plan(order[:, :cut].reshape(epochs, steps, batch_size), rest)
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ def local_train(
             w.addcmul_(velocity, step)
             total += loss.detach() * len(index)
         seen += len(index)
-    return total / seen
+    return total / max(seen, 1)
 
 
 def correct(grad: Tensor, w: Tensor, correction: Correction) -> None:

@@ -16,6 +16,7 @@ from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Cohort, ProxyData, Server
 from fedbench.methods.base import State
 from fedbench.models import initial
+from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
 from fedbench.simulation.drive import rounds
@@ -55,6 +56,8 @@ class Simulation:
         with exact(config.run, self.device):
             self.federation = build_federation(config, data_dir, self.device)
             self.model = initial(config.model, dataset.shape, dataset.num_classes, config.seed, self.device, dtype)
+            single = needs_two(config.model, dataset.shape, dataset.num_classes)
+            self.least_batch = 2 if single else 1  # a rest of one sample is left out where the model cannot take it
             self.method = METHODS.get(config.method.name)(config.method)
             self.proxy = proxy_data(self.federation.proxy, config) if self.federation.proxy else None
             self.state = self._start()
@@ -134,7 +137,9 @@ class Simulation:
         for row, client in enumerate(clients):
             rng = generator(config.seed, "batches", t, client)
             shard = self.federation.split.shards[client]
-            plan = draw_plan(shard, config.clients.epochs, config.clients.batch_size, rng, self.device)
+            plan = draw_plan(
+                shard, config.clients.epochs, config.clients.batch_size, rng, self.device, self.least_batch
+            )
             velocity = fresh.zero_() if kept is None else kept[client]
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
             model.load(state.w, statistics)

@@ -126,6 +126,7 @@ def expand_study(
     picked = [f"{key}={','.join(map(text_label, _labels(axes)[key]))}" for key in only]
     picked += [f"seeds={','.join(map(str, seeds))}"] if seeds else []
     scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted, picked, score.rounds)
+    _check_axes(scaled)
     _check_leftovers(scaled)
     return scaled
 
@@ -136,6 +137,20 @@ def _checked(seeds: Sequence[int] | None) -> Sequence[int] | None:
         if not 0 <= seed <= LARGEST_SEED:
             raise ConfigError(f"seed = {seed}: must be a whole number at least 0 and at most {LARGEST_SEED}")
     return seeds
+
+
+def _check_axes(study: ScaledStudy) -> None:
+    """An axis that only other scales have cannot be shown here."""
+    parts = {f"tables.{name}": [*table.axes, *table.where] for name, table in study.study.tables.items()}
+    parts |= {f"plots.{name}": [*plot.axes, *plot.where] for name, plot in study.study.plots.items()}
+    claims = enumerate(study.study.claims, start=1)
+    parts |= {f"claims.{number}": [*claim.names, *claim.where] for number, claim in claims}
+    parts["baseline"] = list(study.study.baseline)
+    for name, axes in parts.items():
+        if missing := [axis for axis in axes if axis not in study.whole]:
+            raise ConfigError(
+                f"{study.name}: {name}: scale {study.scale} has no axis '{missing[0]}'; give it one there"
+            )
 
 
 def _check_leftovers(study: ScaledStudy) -> None:

@@ -15,8 +15,9 @@ Content = TypeVar("Content", bound="BaseModel")
 def built_in(folder: str) -> dict[str, Path]:
     """The files of a folder ("studies", "search_spaces") by name: in an installed wheel, or in a checkout."""
     package = Path(str(files("fedbench")))
-    folders = (package / f"_{folder}", package.parent / folder)
-    return {path.stem: path for parent in folders for path in sorted(parent.glob("*.yaml"))}
+    packed = package / f"_{folder}"
+    found = packed if packed.is_dir() else package.parent / folder
+    return {path.stem: path for path in sorted(found.glob("*.yaml"))}
 
 
 def path_of(folder: str, name: str, what: str) -> Path:

@@ -250,12 +250,13 @@ def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> No
 
 
 def _pick(arms: list[Arm], only: Sequence[str] | None) -> list[Arm]:
-    """The methods that --only names, in the file's order."""
+    """The methods that --only names, alone or with commas between them, in the file's order."""
     labels = [arm.label for arm in arms]
-    for label in only or ():
+    wanted = [label for given in only or () for label in ([given] if given in labels else given.split(","))]
+    for label in wanted:
         if label not in labels:
             raise ConfigError(f"--only method={label}: {unknown('method', label, labels)}")
-    return [arm for arm in arms if only is None or arm.label in only]
+    return [arm for arm in arms if only is None or arm.label in wanted]
 
 
 def _check(scaled: ScaledSpace, arm: Arm) -> None:

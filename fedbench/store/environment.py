@@ -1,7 +1,6 @@
 """The machine and the versions behind a run: what may make its bytes differ from another's."""
 
 import platform
-import resource
 import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -69,5 +68,9 @@ def _peak_resident() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -128,11 +128,12 @@ def show_rows(rows: Rows, columns: Sequence[str], *, as_json: bool) -> None:
         print(json.dumps(rows, indent=2))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(*columns)
     for row in rows:
-        table.add_row(*(_text(row[column]) for column in columns))
+        table.add_row(*(escape(_text(row[column])) for column in columns))
     Console().print(table)
 
 

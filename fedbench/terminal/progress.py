@@ -14,6 +14,11 @@ from fedbench.simulation import Callback, Record, Simulation
 PLAIN_EVERY = 5.0  # seconds between plain lines
 
 
+def plain(field: str) -> TextColumn:
+    """A column that shows a field as it is: names may have square brackets."""
+    return TextColumn(f"{{task.fields[{field}]}}", markup=False)
+
+
 class LiveLine:
     """A live line, where there is a terminal, for the time of a `with` block."""
 
@@ -42,7 +47,7 @@ class RunProgress(LiveLine, Callback[Simulation, Record]):
         self._started = self._printed = time.monotonic()
         if console.is_terminal:
             columns = (TextColumn("round {task.completed:.0f}/{task.total:.0f}"), BarColumn())
-            self._bar = Progress(*columns, TextColumn("{task.fields[scores]}"), TimeRemainingColumn(), console=console)
+            self._bar = Progress(*columns, plain("scores"), TimeRemainingColumn(), console=console)
             self._task = self._bar.add_task("", total=rounds, scores="")
 
     def start(self, run: Simulation) -> None:
@@ -86,8 +91,12 @@ class StudyProgress(LiveLine):
         self.latest = ""
         self._started = time.monotonic()
         if console.is_terminal:
-            columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
-            self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
+            columns = (
+                plain("counts"),
+                BarColumn(bar_width=24),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, plain("latest"), console=console)
             total = sum(config.rounds for config in trials.values())
             self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
 
@@ -159,8 +168,12 @@ class SearchProgress(LiveLine):
         self._running: dict[int, int] = {}
         self._started, self._first = time.monotonic(), done
         if console.is_terminal:
-            columns = (TextColumn("{task.fields[counts]}"), BarColumn(bar_width=24), TimeRemainingColumn())
-            self._bar = Progress(*columns, TextColumn("{task.fields[latest]}"), console=console)
+            columns = (
+                plain("counts"),
+                BarColumn(bar_width=24),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, plain("latest"), console=console)
             self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
 
     def say(self, text: str) -> None:

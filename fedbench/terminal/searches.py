@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedbench.base.errors import UserError
@@ -48,7 +49,7 @@ def chosen_space(options: argparse.Namespace) -> ScaledSpace:
         key, _, values = text.partition("=")
         if key != "method" or not values:
             raise UserError(f"--only {text}: a search is picked by method, such as --only method=FedAvg,FedLAW")
-        only += values.split(",")
+        only.append(values)
     seeds = chosen_seeds(options)
     changes = parse_assignments(options.set)
     space = expand_space(
@@ -186,7 +187,7 @@ def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> 
     for column in frame.columns:
         table.add_column(column, overflow="fold")
     for row in frame.itertuples(index=False):
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     Console().print(table)
     for search in searches:
         print(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedbench.base.files import write_text
@@ -29,7 +30,7 @@ def show(study: ScaledStudy, report: Report) -> None:
         if not filled:
             continue
         spec = study.study.tables[name]
-        frame = shown(study, spec, filled, ("[bold]", "[/bold]"), "\n±")  # narrow enough for most terminals
+        frame = shown(study, spec, filled, ("[bold]", "[/bold]"), "\n±", escape)  # narrow enough for most terminals
         print(f"\n{caption(study, name)}")
         table = Table(show_lines=True)
         for column in frame.columns:
@@ -45,7 +46,9 @@ def show(study: ScaledStudy, report: Report) -> None:
         print(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
     for trial in report.trials.values():
         if trial.status != "done":
-            print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}")
+            trace = trial.path / "traceback.txt"
+            where = f" ({trace})" if trace.is_file() else ""
+            print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}{where}")
     for line in [*mixed(report.trials), *report.files]:
         print(line)
     if study.variant:
@@ -87,7 +90,7 @@ def show_parity(title: str, frame: "pd.DataFrame") -> None:
         numbers = map(_number, (row.ours, row.paper, row.difference))
         gains = (interval if row.notna().gain else "", _number(row.paper_gain))
         remark = str(row.remark) if row.notna().remark else ""
-        table.add_row(row.table, row["cell"].replace("[", "\\["), *numbers, *gains, row.verdict, remark)
+        table.add_row(row.table, escape(row["cell"]), *numbers, *gains, row.verdict, escape(remark))
     Console().print(table)
     counts = ", ".join(f"{(frame.verdict == verdict).sum()} {verdict}" for verdict in VERDICTS)
     guessed = frame.remark.fillna("").str.startswith("setting guessed").sum()

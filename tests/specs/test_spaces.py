@@ -207,3 +207,10 @@ def test_a_condition_that_never_holds_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match=r"method\.mu: its condition never holds"):
         space(tmp_path, text)
+
+
+def test_a_method_whose_name_has_a_comma_can_be_picked(tmp_path: Path) -> None:
+    methods = 'methods:\n  "A, small": {method.name: fedavg}\n  B: {method.name: fedprox}\n  C: {method.name: feddyn}\n'
+    text = GOOD.replace("parameters:", f"{methods}parameters:")
+    assert [arm.label for arm in space(tmp_path, text, only=["A, small"]).arms] == ["A, small"]
+    assert [arm.label for arm in space(tmp_path, text, only=["B,C"]).arms] == ["B", "C"]

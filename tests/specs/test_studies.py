@@ -122,6 +122,11 @@ WRONG = [
         "claims: [{says: x, check: beats, point: {method.gamma: 0.9}, against: {method.gamma: 0.9}}]\nscales:",
         "claims.1: compares 0.9 with itself",
     ),
+    (
+        "quick: {}",
+        "quick: {}\n  paper: {grid: {clients.epochs: [1, 2]}}\nplots: {a: {panels: [clients.epochs]}}",
+        "plots.a: scale quick has no axis 'clients.epochs'",
+    ),
     ("title: Mine", "title: [", "not valid YAML"),
     ("title: Mine", "5: Mine", "5 is not a key"),
     ("  data.alpha: [100, 1]", "  seed: [1, 2]", "name seeds under seeds"),

@@ -60,4 +60,6 @@ def _densities(tables: "Sequence[pd.DataFrame]") -> "list[pd.DataFrame]":
 
 def _reach(table: "pd.DataFrame") -> float:
     share = table["count"].cumsum() / table["count"].sum()
-    return float(table.loc[(share > 0.01) & (share < 0.99), ["left", "right"]].abs().to_numpy().max())
+    inner = table[(share > 0.01) & (share < 0.99)]
+    chosen = inner if len(inner) else table[table["count"] > 0]  # nearly all may lie in one bin
+    return float(chosen[["left", "right"]].abs().to_numpy().max())

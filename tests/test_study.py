@@ -31,7 +31,8 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     assert "8 trials, 2 of them done" in text
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     folder = out / "studies" / "mine" / "quick"
-    assert {path.name for path in folder.iterdir()} == {
+    assert (folder / "data.alpha=100+seeds=8" / "table.csv").is_file()
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {
         *("table.csv", "table.md", "table.tex", "cells.csv", "rounds.csv.gz", "curves.png", "curves.svg")
     }
     table, cells = pd.read_csv(folder / "table.csv"), pd.read_csv(folder / "cells.csv")
@@ -63,6 +64,10 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
         "class Crashing(Method[S]):\n"
         "    Settings = S\n"
         "    def aggregate(self, cohort, state, server):\n        raise ArithmeticError('out of luck')\n"
+        "from fedbench.store.trackers import Tracker, register_tracker\n"
+        "@register_tracker('boom')\n"
+        "class Boom(Tracker):\n"
+        "    def start(self, run):\n        raise ConnectionError('nobody there')\n"
     )
     file = tmp_path / "mine.yaml"
     file.write_text(
@@ -73,9 +78,12 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "crashing_plugin", "--max-concurrent", "1"]
-    code, text, _ = command(main, *arguments)
+    code, text, error = command(main, *arguments, "--track", "boom")
     assert code == 0
-    assert "ArithmeticError: out of luck" in text
+    assert error == "warning: --track boom: stopped tracking (ConnectionError: nobody there)\n"  # once, of three trials
+    (line,) = (line for line in text.splitlines() if line.startswith("failed: "))
+    assert "ArithmeticError: out of luck (" in line
+    assert Path(line.rpartition("(")[2].rstrip(")")).name == "traceback.txt"
     assert "non-finite" in text
     cells = pd.read_csv(tmp_path / "out" / "studies" / "mine" / "quick" / "cells.csv").set_index("method")
     assert cells["failed"].to_dict() == {"good": 0, "crash": 1, "blowup": 0}

@@ -84,7 +84,7 @@ def test_a_gpu_that_torch_cannot_use_is_a_clear_failure_not_a_cpu_run(
     code, text, _ = study("shared", "--seeds", "1,2")
     assert code == 1  # nothing succeeded
     assert text.count("Ray assigned a GPU that torch cannot use") >= 2
-    cells = pd.read_csv("shared/studies/mine/quick/cells.csv")
+    cells = pd.read_csv("shared/studies/mine/quick/seeds=1,2/cells.csv")
     assert cells["failed"].tolist() == [2]
 
 

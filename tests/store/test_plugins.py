@@ -1,0 +1,22 @@
+from pathlib import Path
+
+import pytest
+
+from fedbench import TrialConfig
+from fedbench.methods import METHODS
+from fedbench.store.plugins import changed_plugins
+
+
+def test_code_that_changed_since_its_trials_were_stored_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TrialConfig(**{"method.name": "fedprox"})
+    assert changed_plugins(tmp_path, [config]) == []
+    assert not list(tmp_path.iterdir()), "nothing of ours needs remembering"
+    for version, lines in (("source a", 0), ("source a", 0), ("source b", 1), ("source b", 0)):
+        monkeypatch.setitem(METHODS._versions, "fedprox", version)
+        said = changed_plugins(tmp_path, [config])
+        assert len(said) == lines
+    monkeypatch.setitem(METHODS._versions, "fedprox", "source c")
+    (line,) = changed_plugins(tmp_path, [config])
+    assert line == "the code of method 'fedprox' has changed since its trials were stored: they are run again"

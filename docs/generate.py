@@ -115,7 +115,8 @@ def listed_fields(model: type[BaseModel], base: type[BaseModel], prefix: str = "
 
 def file_keys(model: type[BaseModel]) -> str:
     """The keys of a file, with their meanings."""
-    return table(("key", "content"), ((f"`{name}`", meanings(model).get(name, "")) for name in model.model_fields))
+    rows = ((f"`{field.alias or name}`", meanings(model).get(name, "")) for name, field in model.model_fields.items())
+    return table(("key", "content"), rows)
 
 
 def settings() -> str:

@@ -33,7 +33,8 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     folder = out / "studies" / "mine" / "quick"
     assert (folder / "data.alpha=100+seeds=8" / "table.csv").is_file()
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
-        *("table.csv", "table.md", "table.tex", "cells.csv", "rounds.csv.gz", "curves.png", "curves.svg")
+        *("table.csv", "table.md", "table.tex", "cells.csv", "trials.csv"),
+        *("rounds.csv.gz", "curves.png", "curves.svg"),
     }
     table, cells = pd.read_csv(folder / "table.csv"), pd.read_csv(folder / "cells.csv")
     assert table.shape == (2, 3)

@@ -104,7 +104,7 @@ def _follow(model: type[BaseModel], raw: Any, path: tuple[int | str, ...]) -> _S
         if _is_model(annotation):
             spot.of = f" of {chosen}" if chosen else ""
             spot.key, spot.owner = spot.inside(part), annotation
-            field = annotation.model_fields.get(part)
+            field = written_fields(annotation).get(str(part))
             spot.annotation = _whole(field) if field else None
             spot.value = spot.value.get(part) if isinstance(spot.value, Mapping) else None
         elif isinstance(spot.value, Mapping) and part in spot.value:
@@ -159,9 +159,15 @@ def _unknown_key(spot: _Spot, model: type[BaseModel]) -> str:
     assert spot.owner is not None
     stem, _, leaf = spot.key.rpartition(".")
     same_leaf = [name for name in keys(model) if name.rpartition(".")[2] == leaf and name != spot.key]
-    near = same_leaf or [f"{stem}.{name}".lstrip(".") for name in get_close_matches(leaf, spot.owner.model_fields, n=1)]
+    known = written_fields(spot.owner)
+    near = same_leaf or [f"{stem}.{name}".lstrip(".") for name in get_close_matches(leaf, known, n=1)]
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"unknown key '{spot.key}'{spot.of}; {hint}Known: {', '.join(spot.owner.model_fields)}"
+    return f"unknown key '{spot.key}'{spot.of}; {hint}Known: {', '.join(known)}"
+
+
+def written_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a class by the names that users write."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from fedbench.base.errors import UserError
 
@@ -27,10 +28,35 @@ def import_modules(names: Iterable[str], folder: str = "") -> None:
         _load(name, f"--import {name}")
 
 
+def beside(name: str, folder: Path) -> str:
+    """A module that a file in `folder` names: the path of one that lies there, else the name of an installed one."""
+    candidate = folder / (name if name.endswith(".py") else f"{name}.py")
+    if candidate.is_file():
+        return str(candidate.resolve())
+    if name.endswith(".py"):
+        raise UserError(f"import: {candidate}: is not there")
+    return name
+
+
 def _load(module: str, source: str) -> None:
+    if module.endswith(".py"):
+        module = _on_path(Path(module), source)
     try:
         import_module(module)
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever a user's module does wrong, one line says where
         raise UserError(f"{source}: cannot be imported ({type(error).__name__}: {error})") from error
+
+
+def _on_path(file: Path, source: str) -> str:
+    """The name under which a file can be imported, its folder put on the path."""
+    file = file.resolve()
+    if not file.is_file():
+        raise UserError(f"{source}: is not there")
+    present = getattr(sys.modules.get(file.stem), "__file__", None)
+    if file.stem in sys.modules and (not present or Path(present).resolve() != file):
+        raise UserError(f"{source}: another module is called {file.stem}; choose another name")
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    return file.stem

@@ -133,6 +133,7 @@ class Update:
 
     `buffers` are running statistics that the rule itself leaves behind; None leaves them to the `bn` rule.
     `state` is what the method wants back in the next round; `path` how learned weights came about, an epoch each.
+    `metrics` are numbers of the method's own, by the names that it announces.
     """
 
     w: Tensor
@@ -141,16 +142,21 @@ class Update:
     state: State = field(default_factory=dict)
     buffers: Tensor | None = None
     path: tuple[PathPoint, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 S = TypeVar("S", bound=MethodSettings)
 
 
 class Method(ABC, Generic[S]):
-    """A method with its settings. Subclasses are stateless: what lives on between rounds is in `state`."""
+    """A method with its settings. Subclasses are stateless: what lives on between rounds is in `state`.
+
+    bn: its rule for running statistics; metrics: the numbers of its own that its updates may have, with their labels.
+    """
 
     Settings: ClassVar[type[MethodSettings]]
     bn: ClassVar[BatchNormRule] = "average"
+    metrics: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, settings: S) -> None:
         self.settings = settings

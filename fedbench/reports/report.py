@@ -18,6 +18,11 @@ from fedbench.specs.names import shown_as
 from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store, StoredTrial
 
+TRIAL_NUMBERS = (  # of the summary, in trials.csv
+    *("final_accuracy", "last_accuracy", "best_accuracy", "best_round", "final_loss", "rounds"),
+    *("bytes_up", "bytes_down", "seconds_train", "seconds_server", "seconds_eval", "peak_memory_bytes"),
+)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -48,6 +53,7 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     findings = check_claims(study, trials)
     if findings:
         files.append(write_text(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
+    files.append(write_text(folder / "trials.csv", trials_frame(study, trials).to_csv(index=False)))
     rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
     files.append(write_bytes(folder / "rounds.csv.gz", rounds))
     for name, spec in study.study.plots.items():
@@ -134,6 +140,20 @@ def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataF
                     frame.insert(position, key, value)
                 frames.append(frame)
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def trials_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
+    """A row a trial: the cell's labels, the seed, the hash, how it ended, its scores (fractions) and its cost."""
+    rows = []
+    for cell in study.cells:
+        for seed, config in cell.trials.items():
+            trial = trials.get(config.hash)
+            summary = trial.summary if trial else {}
+            reached = {f"rounds_to_{100 * float(k):g}": v for k, v in summary.get("rounds_to_accuracy", {}).items()}
+            ended = {"status": trial.status if trial else "not run", "reason": trial.reason if trial else None}
+            numbers = {name: summary.get(name) for name in TRIAL_NUMBERS}
+            rows.append({**cell.labels, "seed": seed, "hash": config.hash, **ended, **numbers, **reached})
+    return pd.DataFrame(rows)
 
 
 def environments(trials: dict[str, StoredTrial]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedbench.base.errors import ConfigError, unknown
 from fedbench.indicators.base import INDICATORS, Column, Row, Rows
+from fedbench.methods import METHODS
 
 COLUMN = "column"  # the key under which a field of Record keeps its column
 
@@ -73,6 +74,8 @@ def columns() -> dict[str, Column]:
     """Every number that a round may have: the record's own, then each indicator's."""
     known = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
     known += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
+    own_of_methods = {name: label for _, method in METHODS.items() for name, label in method.metrics.items()}
+    known += [Column(name, label) for name, label in own_of_methods.items()]
     by_name = {column.name: column for column in known}
     own = [item.name for item in fields(Record) if COLUMN not in item.metadata]
     if twice := [column.name for column in known if by_name[column.name] is not column or column.name in own]:

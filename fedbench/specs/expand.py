@@ -14,7 +14,7 @@ from fedbench.config import TrialConfig
 from fedbench.specs.changes import check_changes
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
-from fedbench.specs.names import Axis, Label, ScaleName, Where, text_label
+from fedbench.specs.names import Axis, Label, ScaleName, Where, short, text_label
 from fedbench.specs.study import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
@@ -73,6 +73,15 @@ class ScaledStudy:
         """The cells that a condition leaves, in the order of the axes."""
         left = {axis: self.labels(axis, where) for axis in self.axes}
         return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
+
+    def name_of(self, cell: Cell, seed: int) -> str:
+        """A trial by what differs between trials: alpha 0.1, FedLAW, seed 9."""
+        words = [
+            label if isinstance(label, str) else f"{short(axis)} {text_label(label)}"
+            for axis, label in cell.labels.items()
+            if len(self.whole[axis]) > 1
+        ]
+        return ", ".join([*words, f"seed {seed}"])
 
     def guessed(self, labels: Mapping[str, Label]) -> list[str]:
         """The settings behind a cell that are a weak guess (mark W), by name."""

@@ -34,9 +34,14 @@ def path_of(folder: str, name: str, what: str) -> Path:
 def load(folder: str, name: str, model: type[Content], what: str) -> tuple[str, Content]:
     """A built-in file by its name, or a user's by its path; returns its short name and what it says."""
     from fedbench.base.explain import validated
+    from fedbench.base.plugins import beside, import_modules
     from fedbench.base.settings import load_raw_yaml
 
     path = path_of(folder, name, what)
     known = built_in(folder)  # a user's file of that name must not take the built-in's place
     foreign = path.stem in known and path.resolve() != known[path.stem].resolve()
-    return f"own-{path.stem}" if foreign else path.stem, validated(model, load_raw_yaml(path), f"{path}: ")
+    raw = load_raw_yaml(path)
+    if isinstance(names := raw.get("import"), list) and all(isinstance(module, str) for module in names):
+        raw["import"] = [beside(module, path.parent) for module in names]
+        import_modules(raw["import"], str(path.parent))  # first, since the rest may use what they bring
+    return f"own-{path.stem}" if foreign else path.stem, validated(model, raw, f"{path}: ")

@@ -43,6 +43,8 @@ class Space(Strict):
     """a headline"""
     tunes: str
     """what is searched, in a few words"""
+    import_: list[str] = Field(default=[], alias="import")
+    """modules with methods, models and the like of your own: names, or files beside this one"""
     base: dict[str, Any] = {}
     """settings of all runs"""
     methods: Annotated[dict[str, dict[str, Any]], Field(min_length=1)] | None = None

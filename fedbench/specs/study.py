@@ -66,6 +66,8 @@ class Study(Strict):
     """what the study is about, in a sentence"""
     paper: list[str] = []
     """the paper's tables and figures that it makes again"""
+    import_: list[str] = Field(default=[], alias="import")
+    """modules with methods, models and the like of your own: names, or files beside this one"""
     base: dict[str, Any] = {}
     """settings of all trials"""
     grid: dict[str, Axis]

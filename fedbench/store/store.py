@@ -95,8 +95,8 @@ class Store:
             if complaint and hash_ not in self.damaged:
                 self.damaged.add(hash_)
                 self.complaints.append(f"damaged entry {hash_[:12]} ({complaint}); it is run again by the next study")
-            if trial is None:
-                return None
+            if trial is None or trial.status == "failed":  # a failed one may give way to another at any time
+                return trial
             self._sound[hash_] = trial
         return self._sound[hash_]
 

@@ -1,6 +1,7 @@
 """The options that several command lines share. Quick to import: nothing here needs torch, or Ray."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedbench.base.errors import UserError
@@ -127,8 +128,8 @@ def check_resources(options: argparse.Namespace) -> None:
         raise UserError("--autoscaling: goes with --address")
 
 
-def run_options(options: argparse.Namespace) -> RunOptions:
-    """What the runner needs to know."""
+def run_options(options: argparse.Namespace, modules: Sequence[str] = ()) -> RunOptions:
+    """What the runner needs to know; `modules` are those that the study or space file imports."""
     return RunOptions(
         out=options.out,
         data_dir=options.data_dir,
@@ -139,6 +140,6 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         max_failures=options.max_failures,
         dashboard=options.dashboard,
         autoscaling=options.autoscaling,
-        modules=tuple(options.modules),
+        modules=(*options.modules, *modules),
         trackers=tuple(options.track),
     )

@@ -11,7 +11,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation
 
-PLAIN_EVERY = 5.0  # seconds between plain lines
+PLAIN_EVERY = 5.0  # seconds between plain lines of one run
+LOG_EVERY = 60.0  # and between lines on what runs, of a study
 
 
 def plain(field: str) -> TextColumn:
@@ -79,23 +80,23 @@ def clock(seconds: float) -> str:
 
 
 class StudyProgress(LiveLine):
-    """Counts trials and rounds. A context manager; the runner tells it what happens."""
+    """Counts trials and rounds. A context manager; the runner tells it what happens.
 
-    def __init__(self, trials: dict[str, TrialConfig], console: Console) -> None:
-        self.trials = trials
+    names: what to call each trial.
+    """
+
+    def __init__(self, trials: dict[str, TrialConfig], names: Mapping[str, str], console: Console) -> None:
+        self.trials, self.names = trials, names
+        self.scores: dict[str, float] = {}
         self.console = console
         self.rounds = dict.fromkeys(trials, 0)
         self.running: set[str] = set()
         self.outcomes: dict[str, str] = {}
         self._warned: set[str] = set()
         self.latest = ""
-        self._started = time.monotonic()
+        self._started = self._printed = time.monotonic()
         if console.is_terminal:
-            columns = (
-                plain("counts"),
-                BarColumn(bar_width=24),
-                TimeRemainingColumn(),
-            )
+            columns = (plain("counts"), BarColumn(bar_width=24), TimeRemainingColumn())
             self._bar = Progress(*columns, plain("latest"), console=console)
             total = sum(config.rounds for config in trials.values())
             self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
@@ -110,10 +111,21 @@ class StudyProgress(LiveLine):
     def update(self, hash_: str, round_: int, accuracy: float) -> None:
         """A trial has got to a round."""
         self.running.add(hash_)
-        self.rounds[hash_] = round_
-        config = self.trials[hash_]
-        self.latest = f"{config.method.name} seed {config.seed}: round {round_}, {100 * accuracy:.2f} %"
+        self.rounds[hash_], self.scores[hash_] = round_, accuracy
+        self.latest = self._standing(hash_)
         self._show()
+        if self._bar is None and time.monotonic() - self._printed >= LOG_EVERY:
+            running = "; ".join(map(self._standing, sorted(self.running, key=list(self.trials).index)))
+            self._print(f"running: {running}")
+
+    def _standing(self, hash_: str) -> str:
+        """Where a trial stands."""
+        rounds = f"{self.rounds[hash_]}/{self.trials[hash_].rounds}"
+        return f"{self.names[hash_]}: round {rounds}, {100 * self.scores[hash_]:.2f} %"
+
+    def _print(self, text: str) -> None:
+        self._printed = time.monotonic()
+        print(f"{self._counts()}, {clock(self._left())} left; {text}", flush=True)
 
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""
@@ -124,12 +136,11 @@ class StudyProgress(LiveLine):
         """A trial is done, diverged or failed."""
         self.running.discard(hash_)
         self.outcomes[hash_] = outcome
-        config = self.trials[hash_]
-        self.rounds[hash_] = config.rounds
-        self.latest = f"{config.method.name}, {config.model}, seed {config.seed}: {detail}"
+        self.rounds[hash_] = self.trials[hash_].rounds
+        self.latest = f"{self.names[hash_]}: {detail}"
         self._show()
         if self._bar is None:
-            print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+            self._print(self.latest)
 
     def warn(self, text: str) -> None:
         """Print a warning, each one once."""

@@ -14,7 +14,15 @@ from rich.table import Table
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
-from fedbench.searches.report import SearchReport, caption, compare, final_trials, make_search_report, shown_table
+from fedbench.searches.report import (
+    Comparison,
+    SearchReport,
+    caption,
+    compare,
+    final_trials,
+    make_search_report,
+    shown_table,
+)
 from fedbench.searches.suggestions import (
     Suggestions,
     check_sampler,
@@ -38,6 +46,7 @@ from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
 from fedbench.terminal.studies import check_machine, run_shown, warn
+from fedbench.tune.options import RunOptions
 
 
 def chosen_space(options: argparse.Namespace) -> ScaledSpace:
@@ -122,7 +131,7 @@ class SearchJob(Job):
             return
         from fedbench.tune.clusters import cluster
 
-        with cluster(run_options(self.options)):
+        with cluster(self._run_options()):
             for search in self.searches:
                 if search.left:
                     self._run_suggestions(search)
@@ -136,6 +145,9 @@ class SearchJob(Job):
         left = f"; {again} that were interrupted or failed are run again" if again else ""
         print(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
 
+    def _run_options(self) -> RunOptions:
+        return run_options(self.options, self.space.space.import_)
+
     def _run_suggestions(self, search: Suggestions) -> None:
         """Run what the budget of one method has left."""
         from fedbench.tune.search import search_arm
@@ -143,8 +155,7 @@ class SearchJob(Job):
         space, done, early = self.space, len(search.settled), self.options.scheduler == "asha"
         rounds = space.length(search.arm)
         with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
-            options = run_options(self.options)
-            search_arm(search, options, sampler=self.options.sampler, stop_early=early, listener=progress)
+            search_arm(search, self._run_options(), sampler=self.options.sampler, stop_early=early, listener=progress)
 
     def _run_final(self) -> None:
         """Run what the table needs and the store does not have yet: default and best settings, over all seeds."""
@@ -154,7 +165,8 @@ class SearchJob(Job):
         if missing:
             self.store.mend()
             print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
-            run_shown(f"table-{self.space.name}", missing, self.options, StudyProgress(missing, Console()))
+            progress = StudyProgress(missing, run_names(compare(self.searches)), Console())
+            run_shown(f"table-{self.space.name}", missing, self._run_options(), progress)
 
     def report(self, *, interrupted: bool) -> None:
         """Who stops a search does not want to wait for plots."""
@@ -176,6 +188,16 @@ class SearchJob(Job):
         wrong = [trial for trial in trials if trial and trial.status != "done"]
         nothing = not any(search.best for search in self.searches) or len(wrong) == len(trials)
         return nothing or (strict and bool(bad or wrong))
+
+
+def run_names(comparisons: list[Comparison]) -> dict[str, str]:
+    """What to call each run of the table."""
+    return {
+        config.hash: f"{comparison.label}, {which}, seed {seed}"
+        for comparison in comparisons
+        for which, runs in (("tuned", comparison.tuned), ("default", comparison.default))
+        for seed, config in runs.items()
+    }
 
 
 def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> None:

@@ -23,6 +23,7 @@ from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import StudyProgress, clock
 from fedbench.terminal.tables import show, show_check
+from fedbench.tune.options import RunOptions
 
 EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
 SMOKE = "smoke"
@@ -101,8 +102,18 @@ class StudyJob(Job):
         """Run what the store does not have; if nothing is missing Ray is not even imported."""
         if not self.missing:
             return
-        self.progress = StudyProgress(self.missing, Console())
-        run_shown(Path(self.options.name).stem, self.missing, self.options, self.progress)
+        self.progress = StudyProgress(self.missing, self._names(), Console())
+        modules = dict.fromkeys(module for study in self.studies for module in study.study.import_)
+        run_shown(Path(self.options.name).stem, self.missing, run_options(self.options, list(modules)), self.progress)
+
+    def _names(self) -> dict[str, str]:
+        """What to call each trial; with several studies, the study's name before it."""
+        return {
+            config.hash: f"{f'{study.name}, ' if len(self.studies) > 1 else ''}{study.name_of(cell, seed)}"
+            for study in self.studies
+            for cell in study.cells
+            for seed, config in cell.trials.items()
+        }
 
     def report(self, *, interrupted: bool) -> None:
         """Make all reports, then show them."""
@@ -130,12 +141,12 @@ class StudyJob(Job):
         return len(wrong) == len(trials) or (strict and bool(wrong))
 
 
-def run_shown(name: str, trials: dict[str, TrialConfig], options: argparse.Namespace, progress: StudyProgress) -> None:
+def run_shown(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
     """Run trials on Ray, which is only imported here, while the progress is shown."""
     from fedbench.tune.runner import run_trials
 
     with progress:
-        run_trials(name, trials, run_options(options), progress)
+        run_trials(name, trials, options, progress)
 
 
 def check_machine(options: argparse.Namespace) -> None:

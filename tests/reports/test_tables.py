@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fedbench import UserError, load
 from fedbench.reports.report import folder_of, make_report, rounds_frame, stored_trials
 from fedbench.reports.tables import cells_frame, fill_tables
 from fedbench.simulation.record import columns
@@ -190,7 +191,7 @@ def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
     report = make_report(study, store)
     assert [name for name, places in report.tables.items() if places] == ["accuracy"]
     assert {path.name for path in report.files} == {"cells.csv", "table-accuracy.csv", "table-accuracy.md"} | {
-        *("table-accuracy.tex", "rounds.csv.gz", "claims.csv")
+        *("table-accuracy.tex", "trials.csv", "rounds.csv.gz", "claims.csv")
     }
 
 
@@ -293,3 +294,21 @@ def test_a_score_over_other_rounds_is_said_and_taken_from_the_rounds(
     assert frame.loc["last_accuracy", "1"] == "50.00"
     assert frame.loc["rounds_to_15", "1"] == "2.0"
     assert frame.loc["rounds_to_99", "1"] == "-"
+
+
+def test_there_is_a_row_for_every_trial_and_load_reaches_it(tmp_path: Path) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    with pytest.raises(UserError, match="holds no trial of smoke at scale quick; run it first"):
+        load("smoke", out=tmp_path)
+    fill(store, study, lambda labels, seed: "failed" if seed == 9 else None if labels["data.alpha"] == 1 else 0.5)
+    make_report(study, store)
+    written = pd.read_csv(folder_of(study, store) / "trials.csv")
+    frame = load("smoke", out=tmp_path, table="trials")
+    assert list(frame["hash"]) == list(written["hash"])
+    assert len(frame) == len(study.trials)
+    assert frame["status"].value_counts().to_dict() == {"failed": 4, "done": 2, "not run": 2}
+    assert frame.loc[frame["status"] == "done", "final_accuracy"].tolist() == [0.5, 0.5]
+    assert frame.loc[frame["status"] == "failed", "reason"].tolist() == ["why"] * 4
+    assert set(load("smoke", out=tmp_path)["hash"]) == set(frame.loc[frame["status"] == "done", "hash"])
+    assert len(load("smoke", out=tmp_path, table="cells")) == 4
+    assert len(load("smoke", out=tmp_path, only={"data.alpha": ["100"]}, table="trials")) == 4

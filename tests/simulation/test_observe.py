@@ -1,14 +1,18 @@
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from fedbench import TrialConfig, simulate
+from fedbench import TrialConfig, UserError, simulate
 from fedbench.base.errors import ConfigError
+from fedbench.methods import Cohort, Server, Update
+from fedbench.methods.base import State, size_weighted
+from fedbench.methods.fedavg import FedAvg
 from fedbench.simulation import Record, Simulation
 from fedbench.simulation.observe import final_tables
 from fedbench.simulation.record import columns
+from fedbench.store.metrics import METRICS
 
 Make = Callable[..., TrialConfig]
 
@@ -120,3 +124,17 @@ def test_the_final_model_is_described(tiny: Make) -> None:
     losses = [row[1] for row in tables["landscape"]]
     assert losses[10] < losses[0]  # type: ignore[operator]
     assert "rescaled" not in final_tables(Simulation(tiny()))
+
+
+def test_a_method_may_record_numbers_of_its_own(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def aggregate(self: FedAvg, cohort: Cohort, state: State, server: Server) -> Update:
+        return replace(size_weighted(cohort), metrics={"heaviest": float(cohort.p.max())})
+
+    monkeypatch.setattr(FedAvg, "aggregate", aggregate)
+    with pytest.raises(UserError, match="method 'fedavg' records 'heaviest' without announcing it in its metrics"):
+        next(iter(simulate(tiny())))
+    monkeypatch.setattr(FedAvg, "metrics", {"heaviest": "largest weight"})
+    records = list(simulate(tiny()))
+    assert [record.heaviest for record in records] == [pytest.approx(max(record.lambda_)) for record in records]
+    assert columns()["heaviest"].label == "largest weight"
+    assert METRICS.get("late_heaviest").label == "largest weight, last 10 rounds"

@@ -196,3 +196,43 @@ def test_wrong_options_are_one_line(mine: Path, options: dict[str, Any], message
 def test_an_unknown_study_gets_the_nearest_name() -> None:
     with pytest.raises(UserError, match="did you mean 'fixed_gamma'"):
         expanded("fixed_gama")
+
+
+PLUGIN = """
+from fedbench.store.metrics import Metric, register_metric
+register_metric("of_%s", Metric("of a plugin", lambda trial: 1.0))
+"""
+
+
+@pytest.mark.parametrize("written", ["%s.py", "%s", "below/%s.py"])
+def test_a_study_file_names_the_modules_that_it_needs_from_its_own_folder(mine: Path, written: str) -> None:
+    name = f"study_plugin_{len(written)}"
+    file = mine.parent / (written % name if written.endswith(".py") else f"{name}.py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(PLUGIN % name)
+    text = MINIMAL.replace("best: row", f"best: row, value: of_{name}")
+    mine.write_text(f"import: [{written % name}]\n{text}")
+    assert expanded(mine).study.import_ == [str(file)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("import: [nowhere.py]", "nowhere.py: is not there"),
+        ("import: [no_such_module_at_all]", "cannot be imported (ModuleNotFoundError"),
+        ("import: mine.py", "import = 'mine.py': must be a list"),
+        ("import: [5]", "import.1 = 5: must be a word"),
+        ("imports: [x]", "unknown key 'imports'; did you mean 'import'?"),
+    ],
+)
+def test_a_wrong_import_is_one_line(mine: Path, line: str, message: str) -> None:
+    mine.write_text(f"{line}\n{MINIMAL}")
+    with pytest.raises(UserError) as raised:
+        expanded(mine)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_trial_is_called_by_what_differs(mine: Path) -> None:
+    study = expanded("fixed_gamma")
+    assert study.name_of(study.cells[0], 8) == "alpha 100, gamma 1, seed 8"  # there is one model only

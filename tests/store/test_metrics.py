@@ -112,3 +112,12 @@ def test_any_accuracy_can_be_the_target() -> None:
     trial = Trial(tables={"rounds": rounds})
     assert (read("rounds_to_30", trial), read("rounds_to_62.5", trial), read("rounds_to_63", trial)) == (1, 3, None)
     assert "rounds_to_soon" not in METRICS
+
+
+def test_any_column_or_indicator_is_a_metric_of_the_last_rounds() -> None:
+    rounds = pd.DataFrame({"round": range(1, 21), "test_accuracy": [0.1] * 10 + [0.5] * 10})
+    indicators = pd.DataFrame({"round": range(1, 21), "name": "hessian_top1", "value": [9.0] * 10 + [2.0] * 10})
+    trial = Trial(tables={"rounds": rounds, "indicators": indicators})
+    assert read("late_test_accuracy", trial) == pytest.approx(50.0)
+    assert read("late_hessian_top1", trial) == pytest.approx(2.0)
+    assert "late_nonsense" not in METRICS

@@ -173,3 +173,14 @@ def test_a_failed_entry_that_another_driver_replaces_meanwhile_is_no_error(
     execute(tiny(), other, None)  # the other driver mends it, and runs it
     damaged.mend()
     assert Store(tmp_path).get(tiny().hash) is not None, "a sound entry stays"
+
+
+def test_a_failed_entry_that_a_worker_has_replaced_is_seen_by_who_looked_before(tiny: Make, tmp_path: Path) -> None:
+    driver, worker = Store(tmp_path), Store(tmp_path)
+    with worker.entry(tiny().hash) as folder:
+        worker.commit(folder, tiny().hash, "failed", "why", {})
+    before = driver.get(tiny().hash)
+    assert before is not None and before.status == "failed"
+    execute(tiny(), worker, None)
+    after = driver.get(tiny().hash)
+    assert after is not None and after.status == "done"

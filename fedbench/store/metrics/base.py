@@ -50,24 +50,26 @@ class Metric:
 
 
 class Metrics(Registry[Metric]):
-    """The metrics; a family of them has a number in its name, such as rounds_to_80."""
+    """The metrics; those of a family have something in their name that can vary, such as rounds_to_80."""
 
     def __init__(self) -> None:
         super().__init__("metric", home="fedbench.store.metrics")
-        self._families: dict[str, tuple[str, Callable[[str], Metric]]] = {}
+        self._families: dict[str, Callable[[str], Metric | None]] = {}
 
-    def family(self, prefix: str, example: str, make: Callable[[str], Metric]) -> None:
-        """Make all metrics known whose names are `prefix` and a number; `example` stands for them in lists."""
-        self._families[prefix] = (example, make)
-        self.add(example, make(example.removeprefix(prefix)))
+    def family(self, prefix: str, example: str, make: Callable[[str], Metric | None]) -> None:
+        """Make all metrics known that `make` makes of what follows `prefix`; `example` stands for them in lists."""
+        self._families[prefix] = make
+        if metric := make(example.removeprefix(prefix)):
+            self.add(example, metric)
 
     def get(self, name: object) -> Metric:
         """The metric of that name; one of a family comes to be when it is asked for."""
         known = [item for item, _ in self.items()]  # the families are at home, too
-        for prefix, (_, make) in self._families.items():
-            number = str(name).removeprefix(prefix)
-            if name not in known and str(name).startswith(prefix) and number.replace(".", "", 1).isdigit():
-                return make(number)
+        for prefix, make in self._families.items():
+            if isinstance(name, str) and name not in known and name.startswith(prefix):
+                metric = make(name.removeprefix(prefix))
+                if metric:
+                    return metric
         return super().get(name)
 
     def __contains__(self, name: object) -> bool:

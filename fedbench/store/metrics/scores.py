@@ -33,7 +33,9 @@ def rounds_to(percent: float) -> Reader:
     return read
 
 
-def _rounds_to(percent: str) -> Metric:
+def _rounds_to(percent: str) -> Metric | None:
+    if not percent.replace(".", "", 1).isdigit():
+        return None
     return Metric(f"rounds to {float(percent):g} % test accuracy", rounds_to(float(percent)), 1, better="lower")
 
 

@@ -51,7 +51,7 @@ def refused(command: Command, tmp_path: Path, *arguments: str) -> str:
     started = time.monotonic()
     code, _, error = command(main, "smoke", "--out", str(tmp_path / "out"), *arguments)
     assert code == 2
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60  # seconds on a free machine; Ray itself would go on for minutes
     assert len(error.strip().splitlines()) == 1
     assert not ray.is_initialized()
     return error

@@ -28,9 +28,9 @@ def fingerprint(module: str) -> str | None:
     file = getattr(sys.modules.get(module), "__file__", None)
     if not file or not Path(file).is_file():
         return None
-    home = Path(file).resolve().parent
-    for _ in range(module.count(".") - (Path(file).name == "__init__.py") + 1 if "." in module else 0):
-        home = home.parent  # the folder that its package lies in
+    up = module.count(".") + (Path(file).name == "__init__.py")
+    above = Path(file).resolve().parents
+    home = above[min(up, len(above) - 1)]  # the folder that the module, or its package, lies in
     digest, todo, seen = hashlib.sha256(), [Path(file).resolve()], set[Path]()
     while todo:
         path = todo.pop()
@@ -61,8 +61,10 @@ def _beside(path: Path, home: Path, package: str) -> Iterator[Path]:
             if node.level:
                 start = path.parents[node.level - 1]
         for name in filter(None, names):
-            if start == home and home in installed and name.partition(".")[0] != package:
-                continue
-            target = start.joinpath(*name.split("."))
-            yield target.with_suffix(".py")
-            yield target / "__init__.py"
+            top, *_ = parts = name.split(".")
+            if start == home and (top == "fedbench" or (home in installed and top != package)):
+                continue  # not theirs
+            for depth in range(1, len(parts) + 1):
+                target = start.joinpath(*parts[:depth])
+                yield target.with_suffix(".py")
+                yield target / "__init__.py"

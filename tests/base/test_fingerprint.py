@@ -67,3 +67,45 @@ def test_the_same_code_in_another_folder_is_the_same_experiment(
     for path in folder.glob("*.py"):
         (other / path.name).write_text(path.read_text())
     assert hash_of(other) == hash_of(folder)
+
+
+def prints(folder: Path, module: str) -> str:
+    """The fingerprint of a module in a folder, in a process of its own."""
+    code = f"import {module}; from fedbench.base.fingerprint import fingerprint; print(fingerprint({module!r}))"
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["package", "package.inner", "package.inner.deep"])
+def test_a_package_is_fingerprinted_with_what_it_imports_of_itself_wherever_it_lies(
+    tmp_path: Path, module: str
+) -> None:
+    seen = []
+    for place in ("one", "other/place"):
+        inner = tmp_path / place / "package" / "inner"
+        inner.mkdir(parents=True)
+        (inner.parent / "__init__.py").write_text("from . import helper\n")
+        (inner.parent / "helper.py").write_text("X = 1\n")
+        (inner / "__init__.py").write_text("import package.helper\n")
+        (inner / "deep.py").write_text("from ..helper import X\n")
+        seen.append(prints(tmp_path / place, module))
+    assert seen[0] == seen[1]
+    (tmp_path / "one" / "package" / "helper.py").write_text("X = 2\n")
+    assert prints(tmp_path / "one", module) != seen[0]
+
+
+def test_a_plugin_beside_fedbenchs_own_source_is_not_fingerprinted_with_it(folder: Path) -> None:
+    first = prints(folder, "mine")
+    for name in ("fedbench/methods.py", "fedbench/__init__.py"):
+        file = folder / "elsewhere" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    for path in folder.glob("*.py"):
+        (folder / "elsewhere" / path.name).write_text(path.read_text())
+    code = (
+        "import sys; from fedbench.base.fingerprint import fingerprint; sys.path.insert(0, 'elsewhere'); "
+        "import mine; print(fingerprint('mine'))"
+    )
+    sys_path = [sys.executable, "-P", "-c", code]
+    result = subprocess.run(sys_path, cwd=folder, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == first

@@ -139,10 +139,11 @@ def test_images_in_a_folder_are_read_as_the_page_says(tmp_path: Path) -> None:
     assert "my_images: 12 train and 8 test images of 3x32x32, 2 classes, as they should be" in read.stdout
 
 
-def test_the_test_on_the_page_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_on_the_page_passes(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "fedbench" / "templates"))
     names: dict[str, Any] = {}
     exec(block("check_method("), names)
+    monkeypatch.delitem(sys.modules, "my_median")
     names["test_my_median_keeps_its_promises"]()
 
 

@@ -47,8 +47,8 @@ class RunState:
 
     def draft(self) -> "RunState":
         """A state for a round to fill in: lists of its own, the same tensors."""
-        lists = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
-        return replace(self, **lists)
+        velocity, statistics = (rows and list(rows) for rows in (self.velocity, self.client_buffers))
+        return replace(self, velocity=velocity, client_buffers=statistics, history=list(self.history))
 
 
 class Simulation:

@@ -102,7 +102,7 @@ def test_a_set_from_outside_is_used_by_its_name() -> None:
     assert TrialConfig(**{"data.name": "my-digits"}).rounds == 50
 
 
-def test_a_set_that_is_imported_is_checked_like_any_other(command, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_set_that_is_imported_is_checked_like_any_other(forgotten, command, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     write("dataset", "door_squares", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -35,6 +35,8 @@ def check(config: "TrialConfig") -> None:
     for _, indicator in INDICATORS.items():
         if complaint := indicator.check(config.indicators, n, config.participants):
             raise ConfigError(complaint)
+    if complaint := config.method.check(config.participants):
+        raise ConfigError(complaint)
     check_proxy(config)
 
 

@@ -32,7 +32,8 @@ def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Up
     if extra := sorted(set(update.metrics) - set(METHODS.get(method).metrics)):
         raise UserError(f"method '{method}' records '{extra[0]}' without announcing it in its metrics")
     values |= {name: float(value) for name, value in update.metrics.items()}
-    return replace(record, lambda_=tuple(update.lambda_.tolist()), indicators=values, tables=tables)
+    weights = () if update.lambda_ is None else tuple(update.lambda_.tolist())
+    return replace(record, lambda_=weights, indicators=values, tables=tables)
 
 
 def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], Rows]]:
@@ -40,7 +41,7 @@ def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], R
     tables, state = dict[str, tuple[tuple[str, ...], Rows]](), simulation.state
     with exact(simulation.config.run, simulation.device):
         for _, indicator in INDICATORS.items():
-            moment = Moment(**_here(simulation, state.round, state.w, state.buffers))
+            moment = Moment(**_here(simulation, state.round, state.model, state.buffers))
             seen = indicator.conclude(simulation.config.indicators, moment)
             _check(indicator, "final table", seen, indicator.final_tables)
             tables |= {name: (indicator.final_tables[name], rows) for name, rows in seen.items()}

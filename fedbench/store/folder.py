@@ -119,7 +119,7 @@ class TrialFolder(Callback[Simulation, Record]):
             for name, (header, rows) in final_tables(run).items():
                 self._append(name, header, rows)
             if self.save_model:
-                run.model.load(run.state.w, run.state.buffers)
+                run.model.load(run.state.model, run.state.buffers)
                 torch.save(run.model.state_dict(), self.path / "model.pt")
         write_json(self.path / "summary.json", self.summary)
         shutil.rmtree(self.checkpoints, ignore_errors=True)
@@ -160,7 +160,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         **correlations(simulation.state.history, split.sizes, split.class_counts),
         "seed": simulation.config.seed,
         "parameters": len(simulation.state.w),
-        "near_zero_share": float((simulation.state.w.abs() < NEAR_ZERO).double().mean()),
+        "near_zero_share": float((simulation.state.model.abs() < NEAR_ZERO).double().mean()),
         "bytes_up": up * content["rounds"],
         "bytes_down": down * content["rounds"],
         **peak_memory(simulation.device),

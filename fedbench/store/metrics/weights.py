@@ -14,7 +14,9 @@ CONVERGED = 0.05  # a learned weight has converged once so much of its way, or l
 def client_data(trial: TrialData) -> tuple[Floats, Floats, Floats]:
     """Of each client [n]: its weight summed over rounds, its number of samples, its heterogeneity degree."""
     counts = trial.table("partition").pivot(index="client", columns="class", values="samples")
-    sums = trial.table("clients").groupby("client")["lambda"].sum().reindex(counts.index, fill_value=0.0)
+    clients = trial.table("clients")
+    weights = clients.groupby("client")["lambda"].sum() if len(clients) else clients.squeeze()
+    sums = weights.reindex(counts.index, fill_value=0.0)
     matrix = counts.to_numpy()
     return sums.to_numpy(float), matrix.sum(1).astype(float), heterogeneity_degree(class_shares(matrix))
 
@@ -32,7 +34,7 @@ def correlation(key: str, label: str) -> Metric:
 def weight_of_corrupted(trial: TrialData) -> float | None:
     """The weight of the corrupted clients over their share of the cohort's data, mean over rounds."""
     clients, swapped = trial.table("clients"), {int(client) for client in trial.summary.get("swapped_labels", {})}
-    if not swapped:
+    if not swapped or clients.empty:  # a rule without weights has no table of them
         return None
     totals = clients.groupby("round")["samples"].sum()
     chosen = clients[clients["client"].isin(swapped)].groupby("round")[["lambda", "samples"]].sum()

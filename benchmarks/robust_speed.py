@@ -22,7 +22,7 @@ from fedbench.methods import METHODS, Cohort, MethodSettings, Server
 from fedbench.models import initial
 
 MODEL, SHAPE, CLASSES = "resnet20", (3, 32, 32), 10
-LIMITS = {20: 150.0, 100: 250.0}  # m -> the largest ratio that we accept
+LIMITS = {20: 150.0, 100: 150.0}  # m -> the largest ratio that we accept
 
 
 def setting(m: int) -> tuple[Cohort, Server]:

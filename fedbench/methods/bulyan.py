@@ -54,10 +54,10 @@ def select(distances: Tensor, f: int) -> Tensor:
 def mean_around_median(ordered: Tensor, dropped: int) -> Tensor:
     """The mean [K] of all but `dropped` of the sorted values [K, k]: of those closest to the median.
 
-    They lie side by side; of the dropped + 1 runs of that length, it is the one whose ends reach least far.
+    They lie side by side: their run starts after every value that is further from the median than the one that would
+    take its place, a run's length on.
     """
     length = ordered.shape[1] - dropped
     centre = middle(ordered)[:, None]
-    reach = torch.maximum(centre - ordered[:, : dropped + 1], ordered[:, length - 1 :] - centre)
-    start = reach.argmin(1, keepdim=True)
+    start = (centre - ordered[:, :dropped] > ordered[:, length:] - centre).sum(1, keepdim=True)
     return ordered.gather(1, start + torch.arange(length, device=ordered.device)).mean(1)

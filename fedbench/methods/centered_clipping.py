@@ -1,4 +1,4 @@
-"""Centered clipping: the mean of updates that are cut around a centre kept between rounds (Karimireddy et al., 2021)."""
+"""Centered clipping: the mean of updates, cut around a centre kept between rounds (Karimireddy et al., 2021)."""
 
 from typing import Literal
 
@@ -33,11 +33,11 @@ class CenteredClipping(Method[CenteredClippingSettings]):
     Settings = CenteredClippingSettings
 
     def start(self, num_clients: int, w: Tensor) -> State:
-        """V [P] is zero."""
+        """The centre v [P], zero."""
         return {"v": torch.zeros_like(w)}
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
-        """W_g + v = sum_i a_i w_i + (1 - sum_i a_i) (w_g + the old v)."""
+        """The new model, w_g + v = sum_i a_i w_i + (1 - sum_i a_i) (w_g + the old v)."""
         centre = cohort.w + state["v"]
         mix, G = seen(cohort, self.settings, centre)
         a = mix.weights(clip(G, self.settings))
@@ -47,7 +47,7 @@ class CenteredClipping(Method[CenteredClippingSettings]):
 
 
 def clip(G: Tensor, settings: CenteredClippingSettings) -> Tensor:
-    """a [m] of the new v = the old v + sum_i a_i e_i, from the Gram matrix [m, m] of e_i = d_i - the old v."""
+    """Coefficients a [m] of the new v = v + sum_i a_i e_i, from the Gram matrix [m, m] of e_i = d_i - v."""
     a = torch.zeros(len(G), dtype=torch.float64)
     for _ in range(settings.iterations):
         distances = distances_to(a, G)

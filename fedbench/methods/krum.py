@@ -1,4 +1,4 @@
-"""Krum: the model with the nearest neighbours; multi-Krum: the mean of the best such models (Blanchard et al., 2017)."""
+"""Krum: the model whose neighbours are nearest; multi-Krum: the mean of the best of them (Blanchard et al., 2017)."""
 
 from typing import Literal
 
@@ -9,8 +9,6 @@ from fedbench.base.fields import Count
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method
 from fedbench.methods.robust import Needs, RobustSettings, ascending, seen, squared_distances
 
-NEEDS = Needs(2, 3)
-
 
 class KrumSettings(RobustSettings):
     """How many models are kept."""
@@ -18,7 +16,7 @@ class KrumSettings(RobustSettings):
     name: Literal["krum"] = "krum"
     keep: Count | None = 1
     """how many of the best models are averaged; null for m - f (multi-Krum)"""
-    needs = NEEDS
+    needs = Needs(2, 3)
 
     def check(self, cohort: int) -> str | None:
         """There must be so many to keep."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedbench.methods.base import Cohort, MethodSettings, Update
 
-COLUMNS = 2048  # of a block: it stays in the processor's cache
+COLUMNS = 4096  # of a block: it stays in the processor's cache
 Rule = Callable[[Tensor], Tensor]  # from the sorted values of every coordinate [K, k] to one value each [K]
 
 
@@ -50,23 +50,22 @@ class RobustSettings(MethodSettings):
 
     def check(self, cohort: int) -> str | None:
         """Whether the rule is defined for so many clients."""
-        if self.needed is None or cohort >= self.needed.times * self.corrupt(cohort) + self.needed.plus:
+        if self.needed is None:
             return None
-        times, plus = self.needed
+        (times, plus), f = self.needed, self.corrupt(cohort)
+        if cohort >= (least := times * f + plus):
+            return None
+        what = f"method.name={self.name}" if self.needs else f"method.pre={self.pre}"
         if cohort < plus:
-            return f"method.name={self.name} needs at least {plus} clients in a round, there are {cohort}"
+            return f"{what} needs at least {plus} clients in a round, there are {cohort}"
         most = (cohort - plus) // times
         return (
-            f"method.f = {self.f:g}: {self.corrupt(cohort)} of the {cohort} clients in a round, but {self._what} needs "
-            f"m >= {times}f + {plus}; must be at most {most / cohort:g} ({most} of {cohort})"
+            f"method.f = {self.f:g}: for {f} corrupt clients {what} needs {times} * {f} + {plus} = {least} clients "
+            f"in a round, there are {cohort}; must be at most {most / cohort:g} ({most} of {cohort})"
         )
 
-    @property
-    def _what(self) -> str:
-        return self.name if self.needs else f"pre={self.pre}"
-
     def canonical(self) -> dict[str, object]:
-        """F does not count where it is not used."""
+        """The share f does not count where it is not used."""
         return self.model_dump(mode="json", exclude=set() if self.needed else {"f"})
 
 
@@ -101,7 +100,12 @@ def gram(W: Tensor, centre: Tensor) -> Tensor:
     for part in blocks(W.shape[1]):
         X = W[:, part].to(torch.float64, copy=True).sub_(centre[part])
         total.addmm_(X, X.T)
-    return ((total + total.T) / 2).cpu()  # exactly symmetric, so that equal distances are equal
+    return symmetric(total).cpu()
+
+
+def symmetric(G: Tensor) -> Tensor:
+    """The same without what rounding did to one side alone, so that equal distances are equal."""
+    return (G + G.T) / 2
 
 
 def squared_distances(G: Tensor) -> Tensor:
@@ -111,7 +115,7 @@ def squared_distances(G: Tensor) -> Tensor:
 
 
 def distances_to(coefficients: Tensor, G: Tensor) -> Tensor:
-    """|x_i - sum_j a_j x_j| [m] from coefficients a [m] and the Gram matrix of x (about any centre if sum_j a_j = 1)."""
+    """|x_i - sum_j a_j x_j| [m] from coefficients a [m] and a Gram matrix of x; any, if they sum to 1."""
     cross = G @ coefficients
     return (G.diagonal() - 2 * cross + coefficients @ cross).clamp_(min=0).sqrt()
 
@@ -122,7 +126,8 @@ def seen(cohort: Cohort, settings: RobustSettings, centre: Tensor) -> tuple[Mix,
     if settings.pre == "none":
         return Mix(), G
     A = nearest_neighbours(squared_distances(G), settings.corrupt(len(G)))
-    return Mix(A), A @ G @ A.T
+    rows, which = A.unique(dim=0, return_inverse=True)  # clients with the same neighbours are exactly at distance 0
+    return Mix(A), symmetric(rows @ G @ rows.T)[which][:, which]
 
 
 def nearest_neighbours(distances: Tensor, f: int) -> Tensor:

@@ -61,6 +61,7 @@ def versions(config: "TrialConfig") -> Settings:
         "partition": PARTITIONS.version(config.data.partition),
         "model": MODELS.version(config.model),
         "method": METHODS.version(config.method.name),
+        **{f"method {name}": METHODS.version(name) for name in config.method.methods[1:]},
     }
     given = {kind: version for kind, version in outside.items() if version is not None}
     return {"simulation": SIMULATION_VERSION, **given}

@@ -47,10 +47,8 @@ def check_corruption(config: "TrialConfig") -> None:
     clients = config.clients
     corruption = named("clients.corruption", clients.corruption, CORRUPTIONS.get)
     if clients.corruption_scale is not None and corruption.default_scale(config.participants, 1) is None:
-        raise ConfigError(
-            f"clients.corruption_scale = {clients.corruption_scale}: clients.corruption={corruption.name} has no scale; "
-            "must be null"
-        )
+        wrong = f"clients.corruption={corruption.name} has no scale; must be null"
+        raise ConfigError(f"clients.corruption_scale = {clients.corruption_scale}: {wrong}")
 
 
 def check_proxy(config: "TrialConfig") -> None:

@@ -8,10 +8,10 @@ from fedbench.corruptions.base import CorruptedCohort, Corruption, register_corr
 
 
 def largest_unseen(m: int, k: int) -> float:
-    """z = Phi^-1((m - k - s) / (m - k)), where s = floor(m / 2) + 1 - k honest clients must side with the corrupted.
+    """The z = Phi^-1((m - k - s) / (m - k)) beyond which s = floor(m / 2) + 1 - k of the honest clients are expected.
 
-    Below 0 where the corrupted are too few for that (k < 2 or so). Of a majority, which needs no support, s is 1;
-    with one honest client, around whom there is no spread, z is 0.
+    With these s the k corrupted ones are a majority. A single one of them has z <= 0; where they are a majority anyway,
+    s is 1; with one honest client, around whom there is no spread, z is 0.
     """
     honest, support = m - k, max(1, m // 2 + 1 - k)
     return NormalDist().inv_cdf((honest - support) / honest) if honest > support else 0.0
@@ -19,7 +19,7 @@ def largest_unseen(m: int, k: int) -> float:
 
 @register_corruption()
 class Alie(Corruption):
-    """All send mean - z std of the honest clients' models, by coordinate (std with n - 1); z by m and k, or the scale."""
+    """All send mean - z std of the honest clients' models, by coordinate; z by m and k unless the scale sets it."""
 
     name = "alie"
 
@@ -28,7 +28,7 @@ class Alie(Corruption):
         return largest_unseen(m, k)
 
     def updates(self, cohort: CorruptedCohort) -> Tensor:
-        """The same for all [k, P]; honest ones where the cohort has no honest client to hide behind."""
+        """The same for all [k, P], std with h - 1; what they trained where there is no honest client to hide behind."""
         if not len(cohort.honest):
             return cohort.own
         sent = cohort.honest.mean(0)

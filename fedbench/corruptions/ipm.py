@@ -16,7 +16,7 @@ class Ipm(Corruption):
         return 1.0
 
     def updates(self, cohort: CorruptedCohort) -> Tensor:
-        """The same for all [k, P]; honest ones where the cohort has no honest client."""
+        """The same for all [k, P]; what they trained where the cohort has no honest client."""
         if not len(cohort.honest):
             return cohort.own
         step = (cohort.honest - cohort.w).mean(0)

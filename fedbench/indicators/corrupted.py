@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedbench.indicators.base import NOTHING, Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
+from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
 
 
 @register_indicator()
@@ -19,6 +19,6 @@ class WeightOfCorrupted(Indicator[NoSettings]):
         """Sum of lambda_i over the corrupted clients i; 0 in a round without any."""
         corrupted, lambda_ = moment.federation.split.corrupted, moment.update.lambda_
         if not corrupted or lambda_ is None:
-            return NOTHING
+            return Observation()
         weights = zip(moment.cohort.clients, lambda_.tolist(), strict=True)
         return Observation({"lambda_corrupted": sum((weight for i, weight in weights if i in corrupted), 0.0)})

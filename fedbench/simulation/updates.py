@@ -70,5 +70,6 @@ def unlike(tensor: Any, like: Tensor) -> str | None:
 
 
 def described(tensor: Tensor) -> str:
+    """Type and shape of a tensor, and where it is."""
     where = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}{where}"

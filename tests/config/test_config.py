@@ -109,9 +109,10 @@ def test_a_scale_that_is_the_default_in_some_cohorts_only_counts() -> None:
     alie = {"clients.corrupted": 0.2, "clients.count": 5, "clients.corruption": "alie"}
     given = {**alie, "clients.corruption_scale": 0.0}  # one corrupted client of five has z = 0
     assert TrialConfig(**given).hash == TrialConfig(**alie).hash
-    assert TrialConfig(**given, **{"method.proxy_client": True}).hash != TrialConfig(
-        **alie, **{"method.proxy_client": True}
-    ).hash
+    assert (
+        TrialConfig(**given, **{"method.proxy_client": True}).hash
+        != TrialConfig(**alie, **{"method.proxy_client": True}).hash
+    )
     two = {"clients.corrupted": 0.4}
     assert TrialConfig(**{**given, **two}).hash != TrialConfig(**{**alie, **two}).hash
 

@@ -91,7 +91,8 @@ def test_corrupted_clients_send_something_else_and_honest_rows_are_untouched(tin
 @pytest.mark.parametrize("name", SENDING)
 def test_what_a_corrupted_client_keeps_is_honest(tiny: Make, name: str) -> None:
     """Momentum, statistics and training loss after a round are those of a run without corruption."""
-    settings: dict[str, Any] = {"model": "resnet8", "bn": "local", "data__train_size": 60, "rounds": 1}
+    size: dict[str, Any] = {"data__train_size": 40, "data__test_size": 40, "clients__epochs": 1, "rounds": 1}
+    settings = {**size, "model": "resnet8", "bn": "local"}
     clean, wrong = Simulation(tiny(**settings)), Simulation(tiny(**settings, **TWO_OF_FIVE, clients__corruption=name))
     one, other = clean.step(), wrong.step()
     assert one.train_loss == other.train_loss
@@ -127,15 +128,13 @@ def test_without_honest_clients_nobody_is_there_to_be_copied(tiny: Make, name: s
     alone, clean = tiny(clients__corrupted=1.0, clients__corruption=name), tiny()
     wanted, found = list(simulate(clean)), list(simulate(alone))
     assert [record.test_loss for record in found] == [record.test_loss for record in wanted]
-    assert {record.lambda_corrupted for record in found} == {pytest.approx(1.0)}
+    assert [record.lambda_corrupted for record in found] == pytest.approx([1.0] * 3)
 
 
 @pytest.mark.parametrize("name", SENDING)
 def test_rounds_without_a_corrupted_client_are_as_they_would_be(tiny: Make, name: str) -> None:
     for seed in range(20):
-        config = tiny(
-            clients__participation=0.2, clients__corrupted=0.2, clients__corruption=name, rounds=1, seed=seed
-        )
+        config = tiny(clients__participation=0.2, clients__corrupted=0.2, clients__corruption=name, rounds=1, seed=seed)
         run, clean = Simulation(config), Simulation(tiny(clients__participation=0.2, rounds=1, seed=seed))
         (client,) = run.step().clients
         clean.step()
@@ -146,10 +145,10 @@ def test_rounds_without_a_corrupted_client_are_as_they_would_be(tiny: Make, name
     raise AssertionError("no such round")
 
 
-@pytest.mark.parametrize("model", ["mlp", "resnet8"])
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_two_rounds_are_finite_and_resumed_bit_for_bit(tiny: Make, tmp_path: Path, name: str, model: str) -> None:
-    size: dict[str, Any] = {"data__train_size": 60, "data__test_size": 60, "clients__epochs": 1, "rounds": 2}
+def test_two_rounds_are_finite_and_resumed_bit_for_bit(tiny: Make, tmp_path: Path, name: str) -> None:
+    size: dict[str, Any] = {"data__train_size": 40, "data__test_size": 40, "clients__epochs": 1, "rounds": 2}
+    model = "resnet8" if name in SENDING else "mlp"
     config = tiny(model=model, **size, **TWO_OF_FIVE, clients__corruption=name, clients__participation=0.8)
     first = Simulation(config)
     first.step()
@@ -229,7 +228,7 @@ def test_one_from_outside_works_and_its_source_is_part_of_the_hash(tiny: Make, t
         name = f"half_of_{stem}"
         config = tiny(**TWO_OF_FIVE, clients__corruption=name, precision="float64")
         _, seen = seen_by_the_method(config)
-        run, clean = seen_by_the_method(tiny(precision="float64"))
+        _, clean = seen_by_the_method(tiny(precision="float64"))
         rows = [row for row in range(5) if not torch.equal(seen.W[row], clean.W[row])]
         assert len(rows) == 2
         assert torch.allclose(seen.W[rows], (clean.W[rows] + clean.w) / 2, rtol=0, atol=1e-14)
@@ -277,9 +276,7 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_UPDATES)
-def test_one_that_sends_what_no_model_is_is_one_line(
-    tiny: Make, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
+def test_one_that_sends_what_no_model_is_is_one_line(tiny: Make, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     given, message = BAD_UPDATES[case]
     monkeypatch.setattr(Wrong, "given", staticmethod(given))
     with pytest.raises(UserError, match=f"corruption 'wrong-test': .*{message}"):

@@ -47,7 +47,11 @@ class ClientsConfig(Strict):
     holdout: Share = 0.0
     """share of its data that each client does not train on (the paper's runs: 0.3)"""
     corrupted: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0, title="corrupted clients (share)")
-    """share of the clients that have two labels swapped"""
+    """share of the clients that are corrupted"""
+    corruption: str = Field(default="swap", title="corruption")
+    """what corrupted clients do"""
+    corruption_scale: NonNegative | None = Field(default=None, title="scale of the corruption")
+    """how strong it is, where it has a scale; null for its own default"""
 
 
 class ServerConfig(Strict):
@@ -139,7 +143,7 @@ class TrialConfig(Strict):
 
     @property
     def corrupted_clients(self) -> int:
-        """The number of clients with swapped labels."""
+        """The number of corrupted clients."""
         return round(self.clients.corrupted * self.clients.count)
 
     @property

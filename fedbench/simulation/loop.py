@@ -21,6 +21,7 @@ from fedbench.models import initial
 from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
+from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
@@ -128,6 +129,8 @@ class Simulation:
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
 
+        corrupt_updates(self, t, clients, trained)
+        ended = self._now()  # the server's time starts when it has got everything
         cohort = self.cohort(t, clients, p, trained)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
         with seeded(torch_seed(config.seed, "server", t), self.device):

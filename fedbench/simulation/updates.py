@@ -41,8 +41,8 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     optional = {"lambda_": cohort.p, "buffers": cohort.buffers, "scored": cohort.w}
     given = {name: like for name, like in optional.items() if getattr(update, name) is not None}
     for name, like in {"w": cohort.w, **given}.items():
-        if wrong := _unlike(getattr(update, name), like):
-            return f"{name} must be {_described(like)}, is {wrong}"
+        if wrong := unlike(getattr(update, name), like):
+            return f"{name} must be {described(like)}, is {wrong}"
     if update.lambda_ is None and update.buffers is None and cohort.B.shape[1] and cohort.bn != "proxy":
         return f"without weights lambda_ it must give running statistics (buffers) under bn={cohort.bn}"
     if not isinstance(update.gamma, int | float):
@@ -61,14 +61,15 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     return None
 
 
-def _unlike(tensor: Any, like: Tensor) -> str | None:
+def unlike(tensor: Any, like: Tensor) -> str | None:
     """How a tensor differs from what it must be like, None if it does not."""
     if not isinstance(tensor, Tensor):
         return f"a {type(tensor).__name__}"
     same = tensor.shape == like.shape and tensor.dtype == like.dtype and tensor.device == like.device
-    return None if same else _described(tensor)
+    return None if same else described(tensor)
 
 
-def _described(tensor: Tensor) -> str:
+def described(tensor: Tensor) -> str:
+    """Type and shape of a tensor, and where it is."""
     where = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}{where}"

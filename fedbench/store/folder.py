@@ -166,6 +166,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         **peak_memory(simulation.device),
         "partition_redraws": split.redraws,
         "test_samples": len(simulation.federation.test),
+        "corrupted_clients": split.corrupted,
         "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
     }
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fedbench.reports.figures import WIDE, below, canvas, save
 from fedbench.reports.plots.base import COLOURS, whole_ticks
@@ -94,7 +94,7 @@ def _slice(search: Suggestions, parameter: Parameter, there: Trials, last: int) 
             values = [choices.index(value) for value in values]
             ax.margins(x=0.2)
         elif parameter.kind == "loguniform":
-            _log_axis(ax, *map(float, parameter.values))
+            _log_axis(ax, *cast(tuple[float, float], parameter.values))
         scores, numbers = [factor * (trial.value or 0.0) for trial in there], [trial.number for trial in there]
         dots = ax.scatter(values, scores, 18, numbers, cmap="viridis_r", vmin=0, vmax=max(1, last))
         ax.set(xlabel=parameter.name, ylabel=label)

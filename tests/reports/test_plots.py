@@ -57,8 +57,9 @@ def test_panels_of_one_quantity_share_their_y_axis_unless_the_plot_says_otherwis
     assert (one.get_ylim() == two.get_ylim()) == share_y
     assert (one.get_ylim()[1] > 5 * two.get_ylim()[1]) != share_y
     assert two.get_ylabel() == ("" if share_y else "test accuracy (%)")
-    note = one.get_figure(root=True).get_supxlabel()
-    assert note == "line: mean over 2 seeds (8, 9); band: ± standard deviation"
+    figure = one.get_figure(root=True)
+    assert figure is not None
+    assert figure.get_supxlabel() == "line: mean over 2 seeds (8, 9); band: ± standard deviation"
 
 
 def note(folder: Path, plot: Plot, outcome: Any, seeds: list[int] | None = None) -> str:

@@ -11,27 +11,19 @@ from fedbench.searches.suggestions import Suggestions
 from fedbench.specs.space import expand_space
 from fedbench.store.store import Store
 from tests.reports.helpers import summary
-from tests.searches.test_suggestions import opened, result
+from tests.searches.test_suggestions import SPACE, opened, result
 
-SPACE = """
-title: Mine
-tunes: something
-base: {data.train_size: 300, data.test_size: 200, clients.count: 5, rounds: 10, method.name: fixed_gamma}
+MORE = """
 parameters:
-  method.gamma: {uniform: [0.5, 0.96]}
   clients.lr: {loguniform: [0.01, 1]}
   clients.batch_size: {choice: [32, 64]}
-trials: 4
-suggestion_seeds: [1, 2]
-seeds: [8, 9]
-scales: {quick: {}}
 """
 
 
 @pytest.fixture
 def search(tmp_path: Path) -> Suggestions:
     """Three suggestions that ran in full."""
-    search = opened(tmp_path, SPACE)
+    search = opened(tmp_path, SPACE.replace("\nparameters:\n", MORE))
     for score in (0.5, 0.7, 0.6):
         trial = search.study.ask()
         for parameter in search.arm.parameters:

@@ -54,6 +54,11 @@ class MethodSettings(Strict):
         """What clients have to tell of their data, beyond their models and data sizes."""
         return ()
 
+    @property
+    def extra_vectors(self) -> tuple[int, int]:
+        """Vectors [P] that each client sends up and gets beside the model, in every round."""
+        return (0, 0)
+
     def check(self, cohort: int) -> str | None:
         """What speaks against these settings with so many clients in a round, if anything."""
         return None

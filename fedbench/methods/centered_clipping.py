@@ -47,7 +47,7 @@ class CenteredClipping(Method[CenteredClippingSettings]):
 
 
 def clip(G: Tensor, settings: CenteredClippingSettings) -> Tensor:
-    """a [m] of the new v = the old v + sum_i a_i e_i, from the Gram matrix [m, m] of e_i = d_i - the old v."""
+    """A [m] of the new v = the old v + sum_i a_i e_i, from the Gram matrix [m, m] of e_i = d_i - the old v."""
     a = torch.zeros(len(G), dtype=torch.float64)
     for _ in range(settings.iterations):
         distances = distances_to(a, G)

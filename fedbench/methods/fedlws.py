@@ -63,6 +63,11 @@ class FedLWSSettings(MethodSettings):
         """As the method inside."""
         return self.inner.reports
 
+    @property
+    def extra_vectors(self) -> tuple[int, int]:
+        """As the method inside."""
+        return self.inner.extra_vectors
+
     def check(self, cohort: int) -> str | None:
         """As the method inside, and bounds in their order."""
         if self.max_tau is not None and self.max_tau < self.min_tau:

@@ -15,6 +15,11 @@ class ScaffoldSettings(MethodSettings):
     weights: Literal["size", "uniform"] = "size"
     """means over clients: by data size, as the other methods here, or uniform, as in its paper"""
 
+    @property
+    def extra_vectors(self) -> tuple[int, int]:
+        """The change of c_i goes up, c comes down."""
+        return (1, 1)
+
 
 @register_method()
 class Scaffold(Method[ScaffoldSettings]):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.base.files import write_bytes, write_text
+from fedbench.reports.beside import beside
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.figures import FORMATS, draw
 from fedbench.reports.sheets import latex, markdown
@@ -77,10 +78,10 @@ def _possible(study: ScaledStudy) -> list[str]:
 
 def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Path, remarks: list[str]) -> list[Path]:
     """One table as numbers (CSV), and as people read it (Markdown, LaTeX)."""
-    path, shown = folder / _stem(study, name), sheet(study, name, filled, remarks)
+    path, table, shown = folder / _stem(study, name), study.study.tables[name], sheet(study, name, filled, remarks)
     label = f"{study.name} {study.scale} {study.variant} {name}"
     return [
-        write_text(path.with_suffix(".csv"), layout(study.study.tables[name], filled).to_csv(index=False)),
+        write_text(path.with_suffix(".csv"), layout(table, filled, beside(table, filled)).to_csv(index=False)),
         write_text(path.with_suffix(".md"), markdown(shown)),
         write_text(path.with_suffix(".tex"), latex(shown, label)),
     ]

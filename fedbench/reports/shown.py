@@ -4,27 +4,34 @@ from collections.abc import Sequence
 
 from fedbench.base.settings import in_words
 from fedbench.config import LAST_ROUNDS
+from fedbench.reports.beside import beside
 from fedbench.reports.sheets import Entry, Sheet, over_seeds
-from fedbench.reports.tables import PROXY_COLUMN, Place, best_places, proxy_column
+from fedbench.reports.tables import Place, best_places
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import heads, named, short, shown_as, text_label
 from fedbench.specs.paper import Key, row_keys
 from fedbench.specs.parts import TableSpec
 from fedbench.store.metrics import METRICS
 
+COST_DIGITS = 3
+
 
 def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Sequence[str] = ()) -> Sheet:
     """A table with mean and spread, the paper's number, n where seeds are missing, and the best in bold."""
     table = study.study.tables[name]
-    best, proxy = best_places(table, filled), proxy_column(filled)
+    best, further = best_places(table, filled), beside(table, filled)
     columns = dict.fromkeys(place.column for place in filled)
     rows: dict[Key, dict[Key, str | Entry]] = {}
     for place in filled:
         rows.setdefault(place.row, {})[place.column] = _entry(place, place.key in best, "*" if study.changed else "")
     return Sheet(
-        heads=[*heads(row_keys(table)), *([PROXY_COLUMN] if proxy else []), *(_head(table, key) for key in columns)],
+        heads=[*heads(row_keys(table)), *further, *(_head(table, key) for key in columns)],
         rows=[
-            [*_row_texts(table, row), *([proxy[row]] if proxy else []), *(entries.get(key, "-") for key in columns)]
+            [
+                *_row_texts(table, row),
+                *(_beside(column[row]) for column in further.values()),
+                *(entries.get(key, "-") for key in columns),
+            ]
             for row, entries in rows.items()
         ],
         caption=f"{caption(study, name)}, {'; '.join(_reading(study, table, filled, bool(best)))}",
@@ -43,6 +50,13 @@ def _row_texts(table: TableSpec, row: Key) -> list[str]:
     """A row's labels, a metric by its label."""
     texts = [text_label(label) for label in row]
     return [*texts[:-1], METRICS.get(texts[-1]).label] if len(table.metrics) > 1 else texts
+
+
+def _beside(value: str | float | None) -> str | Entry:
+    """What stands beside a row's numbers: a word, or a cost."""
+    if isinstance(value, str):
+        return value
+    return "-" if value is None else Entry(f"{value:.{COST_DIGITS}f}")
 
 
 def _entry(place: Place, best: bool, star: str) -> str | Entry:

@@ -8,17 +8,17 @@ from typing import Any
 import pandas as pd
 
 from fedbench.base.statistics import paired, spread
-from fedbench.config import TrialConfig
 from fedbench.reports.values import Trials, baseline_values, plain_values, values_by_seed
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import text_label
 from fedbench.specs.paper import Key, paper_numbers, row_keys
 from fedbench.specs.parts import TableSpec
 from fedbench.store.metrics import METRICS
+from fedbench.store.metrics.base import Reader
+from fedbench.store.store import StoredTrial
 
-TIME_COLUMNS = ("seconds", "peak_memory_mb")
-PROXY_COLUMN = "uses proxy"
-PROXY_WORDS = {"none": "no", "unlabelled": "images", "labelled": "labels"}  # from least to most
+COSTS = ("server_seconds", "megabytes")
+TIME_COLUMNS = ("seconds", "server_seconds", "peak_memory_mb")
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,15 @@ def _numbers(study: ScaledStudy, place: Place, trials: Trials, table: TableSpec,
         chance = 100 / next(iter(place.cells[0].trials.values())).dataset.num_classes
         numbers["mean_diverged_as_chance"] = spread([*values.values(), *[chance] * diverged]).mean
     numbers["seconds"] = sum(t.summary[f"seconds_{part}"] for t in done for part in ("train", "server", "eval"))
+    numbers |= {name: _a_round(done, METRICS.get(name).read) for name in COSTS}
     numbers["peak_memory_mb"] = max((t.summary["peak_memory_bytes"] / 2**20 for t in done), default=None)
     return numbers
+
+
+def _a_round(trials: Sequence[StoredTrial], cost: Reader) -> float | None:
+    """What a round costs, in the mean over trials."""
+    costs = [value / trial.summary["rounds"] for trial in trials if (value := cost(trial)) is not None]
+    return spread(costs).mean
 
 
 def cells_frame(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
@@ -112,36 +119,19 @@ def cells_frame(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["table"])
 
 
-def layout(table: TableSpec, filled: Sequence[Place]) -> pd.DataFrame:
-    """A table in the paper's layout: row labels, then the mean of every column; empty where nothing was run."""
+def layout(table: TableSpec, filled: Sequence[Place], beside: Mapping[str, Mapping[Key, Any]]) -> pd.DataFrame:
+    """A table in the paper's layout: row labels, what stands beside them, then the mean of every column.
+
+    Empty where nothing was run.
+    """
     keys, rows = row_keys(table), dict[Key, dict[str, Any]]()
     for place in filled:
         row = rows.setdefault(place.row, dict(zip(keys, place.row, strict=True)))
         row[" ".join(map(text_label, place.column))] = place.numbers["mean"]
     frame = pd.DataFrame(rows.values(), dtype=object)
-    if proxy := proxy_column(filled):
-        frame.insert(len(keys), PROXY_COLUMN, [proxy[row] for row in rows])
+    for number, (head, column) in enumerate(beside.items()):
+        frame.insert(len(keys) + number, head, [column[row] for row in rows])
     return frame.infer_objects()
-
-
-def proxy_column(filled: Sequence[Place]) -> dict[Key, str]:
-    """What each row uses of the proxy set, at most; nothing if rows do not differ in it, or have several methods."""
-    configs: dict[Key, list[TrialConfig]] = {}
-    for place in filled:
-        configs.setdefault(place.row, []).extend(config for cell in place.cells for config in cell.trials.values())
-    if any(len({config.method.name for config in row}) > 1 for row in configs.values()):
-        return {}
-    uses = {row: max(map(_proxy_use, trials), key=list(PROXY_WORDS).index) for row, trials in configs.items()}
-    return {row: PROXY_WORDS[use] for row, use in uses.items()} if len(set(uses.values())) > 1 else {}
-
-
-def _proxy_use(config: TrialConfig) -> str:
-    """What a run uses of the proxy set, its batch-norm statistics included."""
-    if config.method.proxy_as_client:
-        return "labelled"
-    if config.method.proxy_use == "none" and config.bn == "proxy" and config.uses_batch_norm:
-        return "unlabelled"
-    return config.method.proxy_use
 
 
 def best_places(table: TableSpec, filled: Sequence[Place]) -> set[Key]:

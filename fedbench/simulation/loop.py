@@ -211,12 +211,14 @@ class Simulation:
     def traffic(self) -> tuple[int, int]:
         """Bytes that the whole cohort sends up and receives in one round.
 
-        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`.
+        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`;
+        some methods send further vectors.
         """
         parameters, statistics = len(self.state.w), len(self.state.buffers)
         rule, item, m = self.config.bn, self.state.w.element_size(), self.config.participants
-        up = parameters + (statistics if rule != "proxy" else 0)
-        down = parameters + (statistics if rule == "average" else 0)
+        more_up, more_down = self.config.method.extra_vectors
+        up = parameters * (1 + more_up) + (statistics if rule != "proxy" else 0)
+        down = parameters * (1 + more_down) + (statistics if rule == "average" else 0)
         return m * up * item, m * down * item
 
     def _on_device(self, array: NDArray[Any]) -> Tensor:

@@ -53,6 +53,8 @@ class TableSpec(Strict):
     """where the best is marked: in each row, in each column, or along an axis, all else being equal"""
     where: Where = {}
     """only these labels of an axis"""
+    costs: bool = False
+    """columns for what a round of each row costs: seconds on the server, and traffic"""
     pool: str | None = None
     """the name of one more column, in which the cells of a row are taken together (for metrics that can)"""
 

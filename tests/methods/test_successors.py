@@ -142,6 +142,7 @@ def test_fedawa_learns_over_rounds_and_for_each_client() -> None:
         state = update.state
     assert values[-1] < 0.9 * values[0]
     assert state["x"][[1, 3]].tolist() == [0, 0]
+    assert update.lambda_ is not None
     assert torch.allclose(update.w, update.lambda_ @ cohort.W, atol=1e-13)
 
 

@@ -10,8 +10,10 @@ from matplotlib.axes import Axes
 from fedbench.reports.figures import draw
 from fedbench.reports.plots.base import Plot, Scene, over_rounds, rounds_there
 from fedbench.reports.plots.curves import Curves
+from fedbench.reports.plots.distribution import Distribution
 from fedbench.reports.plots.partition import PartitionPlot
 from fedbench.reports.plots.profile import _reach
+from fedbench.reports.plots.weights import WeightsPlot
 from fedbench.reports.report import make_report, stored_trials
 from fedbench.specs.expand import expand
 from fedbench.store.metrics import METRICS
@@ -82,6 +84,14 @@ def test_a_figure_of_one_seed_names_it(tmp_path: Path) -> None:
     assert note(tmp_path / "next", plot, lambda labels, seed: "failed" if seed == 8 else 0.5) == "seed 9"
     text = note(tmp_path / "both", plot, lambda labels, seed: "failed" if labels["data.alpha"] * seed == 8 else 0.5)
     assert text == "seeds 8, 9, by panel"
+
+
+def test_a_figure_of_single_rounds_and_clients_says_of_which_seeds(tmp_path: Path) -> None:
+    assert note(tmp_path / "dots", WeightsPlot(), lambda labels, seed: 0.5).startswith(
+        "a dot for every client of seeds 8, 9:"
+    )
+    text = note(tmp_path / "bars", Distribution(), lambda labels, seed: 0.5, seeds=[8])
+    assert text.startswith("bars: all rounds of seed 8; line: normal density")
 
 
 def test_methods_are_compared_on_a_seed_that_all_of_them_have(tmp_path: Path) -> None:

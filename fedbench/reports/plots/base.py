@@ -78,7 +78,7 @@ class Plot(PlotSpec):
     def note(self, scenes: Sequence[Scene]) -> str:
         """What stands below the figure, given its panels: by default the seed that is shown, where it is one."""
         seeds = [scene.seed() for scene in scenes]
-        return f"seed {seeds[0]}" if len(set(seeds)) == 1 else f"seeds {', '.join(map(str, seeds))}, by panel"
+        return seeds_in_words(seeds[:1]) if len(set(seeds)) == 1 else f"{seeds_in_words(seeds)}, by panel"
 
     @abstractmethod
     def draw(self, ax: "Axes", scene: Scene) -> None:
@@ -136,7 +136,7 @@ class MeanPlot(ColourPlot):
         """What line and band are, and of which seeds."""
         seeds = all_seeds(scenes)
         if len(seeds) == 1:
-            return f"seed {seeds[0]}"
+            return seeds_in_words(seeds)
         some = any(len(scene.done(cell)) < len(cell.trials) for scene in scenes for cell in scene.cells)
         fewer = ", fewer where some are missing" if some else ""
         return f"line: mean over {len(seeds)} seeds ({', '.join(map(str, seeds))}{fewer}); band: ± standard deviation"
@@ -177,6 +177,11 @@ def over_rounds(trial: StoredTrial, name: str) -> "pd.Series[float]":
 def all_seeds(scenes: Sequence[Scene]) -> list[int]:
     """The seeds behind some panels."""
     return list(dict.fromkeys(seed for scene in scenes for cell in scene.cells for seed in cell.trials))
+
+
+def seeds_in_words(seeds: Sequence[int | None]) -> str:
+    """Seed 8, or seeds 8, 9."""
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def add_to_title(ax: "Axes", text: str) -> None:

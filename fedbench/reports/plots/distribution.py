@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fedbench.reports.plots.base import ColourPlot, Dash, Scene, add_to_title, all_seeds, over_rounds, register_plot
+from fedbench.reports.plots.base import (
+    ColourPlot,
+    Dash,
+    Scene,
+    add_to_title,
+    all_seeds,
+    over_rounds,
+    register_plot,
+    seeds_in_words,
+)
 from fedbench.simulation.record import columns
 from fedbench.specs.parts import CurveName
 
@@ -26,8 +35,8 @@ class Distribution(ColourPlot):
 
     def note(self, scenes: Sequence[Scene]) -> str:
         """What is counted, and what the line is."""
-        seeds = ", ".join(map(str, all_seeds(scenes)))
-        return f"bars: all rounds of seeds {seeds}; line: normal density of the same median and median deviation"
+        seeds = seeds_in_words(all_seeds(scenes))
+        return f"bars: all rounds of {seeds}; line: normal density of the same median and median deviation"
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""

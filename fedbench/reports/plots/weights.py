@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbench.reports.plots.base import ColourPlot, Scene, all_seeds, register_plot
+from fedbench.reports.plots.base import ColourPlot, Scene, all_seeds, register_plot, seeds_in_words
 from fedbench.store.metrics.weights import client_data
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class WeightsPlot(ColourPlot):
 
     def note(self, scenes: Sequence[Scene]) -> str:
         """What a dot is."""
-        return f"a dot for every client of seeds {', '.join(map(str, all_seeds(scenes)))}: its mean over rounds"
+        return f"a dot for every client of {seeds_in_words(all_seeds(scenes))}: its mean over rounds"
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """A dot for every client of every seed: its mean weight over rounds."""

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
+from fedbench.base.files import safe_name
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
 from fedbench.specs.changes import check_changes
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
@@ -54,7 +56,7 @@ class ScaledStudy:
     def variant(self) -> str:
         """A short name for what options changed of the study, fit for a folder; empty if they changed nothing."""
         words = [*in_words(self.changed), *self.picked]
-        name = "+".join("".join(c if c.isalnum() or c in "=,.-_" else "-" for c in word) for word in words)
+        name = "+".join(map(safe_name, words))
         if len(name) <= LONGEST_VARIANT:
             return name
         return f"{name[: LONGEST_VARIANT - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -74,14 +76,14 @@ class ScaledStudy:
         left = {axis: self.labels(axis, where) for axis in self.axes}
         return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
 
-    def name_of(self, cell: Cell, seed: int) -> str:
-        """A trial by what differs between trials: alpha 0.1, FedLAW, seed 9."""
+    def name_of(self, cell: Cell, seed: int) -> RunName:
+        """A trial by its study and what differs between trials: alpha 0.1, FedLAW, seed 9."""
         words = [
             label if isinstance(label, str) else f"{short(axis)} {text_label(label)}"
             for axis, label in cell.labels.items()
             if len(self.whole[axis]) > 1
         ]
-        return ", ".join([*words, f"seed {seed}"])
+        return RunName(self.name, ", ".join(words), seed)
 
     def guessed(self, labels: Mapping[str, Label]) -> list[str]:
         """The settings behind a cell that are a weak guess (mark W), by name."""

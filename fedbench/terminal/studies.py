@@ -102,9 +102,8 @@ class StudyJob(Job):
         """Run what the store does not have; if nothing is missing Ray is not even imported."""
         if not self.missing:
             return
-        names = self._names()
-        before = {hash_: f"{name.study}, " if len(self.studies) > 1 else "" for hash_, name in names.items()}
-        shown = {hash_: f"{before[hash_]}{name}" for hash_, name in names.items()}
+        names, several = self._names(), len(self.studies) > 1
+        shown = {hash_: f"{name.study}, {name}" if several else str(name) for hash_, name in names.items()}
         self.progress = StudyProgress(self.missing, shown, Console())
         modules = dict.fromkeys(module for study in self.studies for module in study.study.import_)
         run_shown(self.missing, names, run_options(self.options, list(modules)), self.progress)

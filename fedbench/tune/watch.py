@@ -5,6 +5,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 
 from ray.util.metrics import Gauge
@@ -25,7 +26,8 @@ def worker_name(study: str) -> str:
 
 def log(text: str) -> None:
     """A line of this worker's log; the dashboard opens it at standard error. The driver's terminal does not show it."""
-    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # a full disk, say: a log is no reason to lose a trial
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def gauge_names() -> dict[str, str]:
@@ -75,7 +77,7 @@ class Watched(Callback[Simulation, Record]):
     def _tell(self) -> None:
         values = self._values
         for name in gauge_names().keys() & values.keys():
-            _gauge(name).set(values[name], tags=self._tags)
+            _gauge(name).set(float(values[name]), tags=self._tags)
 
     def _keep_telling(self) -> None:
         while not self._over.wait(TELL_SECONDS):

@@ -180,6 +180,15 @@ def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command
     assert code == 2
     assert "of another space (other settings)" in error
     assert len(error.strip().splitlines()) == 1
+    node: Any = ray._private.worker._global_node
+    logs = Path(node.get_logs_dir_path()).glob("worker-*.err")
+    log = "".join(path.read_text() for path in logs)  # of its workers, for who watches the dashboard
+    for search in (one, two):
+        for trial in search.settled:
+            line = f"{search.arm.label}, suggestion {trial.number}: "
+            assert (log.count(f"{line}starts\n"), log.count(f"{line}{outcome(trial)}")) == (1, 1)
+            assert log.count(f"{line}round ") == (2 if outcome(trial) == "done" else 0)
+    assert "FedAvg twice, tuned, seed 8: starts (trial " in log
 
 
 @pytest.mark.slow

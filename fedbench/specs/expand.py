@@ -10,6 +10,7 @@ from typing import cast
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
 from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
@@ -68,10 +69,10 @@ class ScaledStudy:
         left = {axis: self.labels(axis, where) for axis in self.axes}
         return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
 
-    def name_of(self, cell: Cell, seed: int) -> str:
-        """A trial by what differs between trials: alpha 0.1, FedLAW, seed 9."""
+    def name_of(self, cell: Cell, seed: int) -> RunName:
+        """A trial by its study and what differs between trials: alpha 0.1, FedLAW, seed 9."""
         words = [named(axis, label) for axis, label in cell.labels.items() if len(self.whole[axis]) > 1]
-        return ", ".join([*words, f"seed {seed}"])
+        return RunName(self.name, ", ".join(words), seed)
 
     def guessed(self, labels: Mapping[str, Label]) -> list[str]:
         """The settings behind a cell that are a weak guess (mark W), by name."""

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
+from fedbench.base.files import safe_name
+
 Label = str | int | float | bool | None
 Axis = list[Any] | dict[str, dict[str, Any]]
 Where = dict[str, list[Label]]  # axis -> labels; those that a scale does not have are passed over
@@ -42,7 +44,7 @@ def heads(axes: Iterable[str]) -> list[str]:
 
 def variant_name(words: Iterable[str]) -> str:
     """A short name for what options changed, fit for a folder; empty if they changed nothing."""
-    name = "+".join("".join(c if c.isalnum() or c in "=,.-_" else "-" for c in word) for word in words)
+    name = "+".join(map(safe_name, words))
     if len(name) <= LONGEST_VARIANT:
         return name
     return f"{name[: LONGEST_VARIANT - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -13,6 +13,7 @@ from rich.console import Console
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
 from fedbench.searches.report import (
     Comparison,
     SearchReport,
@@ -46,6 +47,8 @@ from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
 from fedbench.terminal.studies import check_machine, run_shown, warn
 from fedbench.terminal.tables import show_sheet
 from fedbench.tune.options import RunOptions
+
+SEARCH = "search-"  # before a search's name, where studies are named, too
 
 
 def chosen_space(options: argparse.Namespace) -> ScaledSpace:
@@ -145,7 +148,7 @@ class SearchJob(Job):
         print(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
 
     def _run_options(self) -> RunOptions:
-        return run_options(self.options, self.space.space.import_)
+        return run_options(self.options, self.space.space.import_, kind=SEARCH)
 
     def _run_suggestions(self, search: Suggestions) -> None:
         """Run what the budget of one method has left."""
@@ -164,8 +167,9 @@ class SearchJob(Job):
         if missing:
             self.store.mend()
             print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
-            progress = StudyProgress(missing, run_names(compare(self.searches)), Console())
-            run_shown(f"table-{self.space.name}", missing, self._run_options(), progress)
+            names = run_names(SEARCH + self.space.name, compare(self.searches))
+            progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
+            run_shown(missing, names, self._run_options(), progress)
 
     def report(self, *, interrupted: bool) -> None:
         """Who stops a search does not want to wait for plots."""
@@ -192,10 +196,10 @@ class SearchJob(Job):
         return nothing or (strict and bool(bad or wrong))
 
 
-def run_names(comparisons: list[Comparison]) -> dict[str, str]:
-    """What to call each run of the table."""
+def run_names(search: str, comparisons: list[Comparison]) -> dict[str, RunName]:
+    """What to call each run of a search's table."""
     return {
-        config.hash: f"{comparison.label}, {which}, seed {seed}"
+        config.hash: RunName(search, f"{comparison.label}, {which}", seed)
         for comparison in comparisons
         for which, runs in (("tuned", comparison.tuned), ("default", comparison.default))
         for seed, config in runs.items()

@@ -265,7 +265,6 @@ BAD_UPDATES: dict[str, tuple[Any, str]] = {
     "nothing": (lambda own: None, r"updates must give float32 \[2, \d+\], gave a NoneType"),
     "one row": (lambda own: own[0], r"updates must give float32 \[2, \d+\], gave float32 \[\d+\]"),
     "float64": (lambda own: own.double(), "gave float64"),
-    "overflow": (lambda own: own * 1e38 * 1e38, "updates gave numbers that are not finite in round 1"),
 }
 BAD_LABELS: dict[str, tuple[Any, str]] = {
     "a list": (list, "labels must give int64 .*, gave a list"),
@@ -281,6 +280,14 @@ def test_one_that_sends_what_no_model_is_is_one_line(tiny: Make, monkeypatch: py
     monkeypatch.setattr(Wrong, "given", staticmethod(given))
     with pytest.raises(UserError, match=f"corruption 'wrong-test': .*{message}"):
         list(simulate(tiny(**TWO_OF_FIVE, clients__corruption="wrong-test")))
+
+
+def test_a_run_whose_corrupted_clients_leave_finite_numbers_has_diverged(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Wrong, "given", staticmethod(lambda own: own * 1e38 * 1e38))
+    (record,) = simulate(tiny(**TWO_OF_FIVE, clients__corruption="wrong-test"))
+    assert record.diverged == "round 1: corrupted clients (wrong-test) sent non-finite numbers"
 
 
 @pytest.mark.parametrize("case", BAD_LABELS)

@@ -66,9 +66,9 @@ def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], 
     """
     config, corruption = simulation.config, corruption_of(simulation.config)
     corrupted = simulation.federation.split.corrupted if corruption.sends_another_model else ()
-    rows = torch.tensor([client in corrupted for client in clients], device=simulation.device)
-    if not corrupted or not any(client in corrupted for client in clients):
+    if not any(client in corrupted for client in clients):
         return None
+    rows = torch.tensor([client in corrupted for client in clients], device=simulation.device)
     cohort = _corrupted_cohort(simulation, t, clients, trained, rows)
     with seeded(torch_seed(config.seed, corruption.purpose, t), simulation.device):
         updates, statistics = corruption.updates(cohort), corruption.statistics(cohort)

@@ -75,7 +75,8 @@ def test_the_server_path_is_recorded_on_request(tiny: Make) -> None:
 
 
 def test_every_indicator_has_a_name_that_plots_know(tiny: Make) -> None:
-    config = tiny(data__partition="hybrid", data__train_size=600, clients__count=6, indicators__hessian_every=3)
+    size = {"data__partition": "hybrid", "data__train_size": 600, "clients__count": 6}
+    config = tiny(**size, clients__corrupted=0.5, indicators__hessian_every=3)
     names = {name for record in simulate(config) for name in record.indicators}
     scores = {item.name for item in fields(Record)}
     assert names == columns().keys() - scores

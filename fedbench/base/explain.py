@@ -192,14 +192,15 @@ class Key(NamedTuple):
     owner: type[BaseModel]
 
 
-def fields(model: type[BaseModel]) -> Iterator[Key]:
-    """All dotted keys of a settings type; of those that depend on a choice, all."""
+def fields(model: type[BaseModel], above: tuple[type[BaseModel], ...] = ()) -> Iterator[Key]:
+    """All dotted keys of a settings type; of those that depend on a choice, all, but none within itself."""
     for name, field in model.model_fields.items():
         inner = list(_inner(field))
         if not inner:
             yield Key(name, field, model)
         for part in inner:
-            yield from (item._replace(key=f"{name}.{item.key}") for item in fields(part))
+            if part not in (model, *above):
+                yield from (item._replace(key=f"{name}.{item.key}") for item in fields(part, (model, *above)))
 
 
 def _inner(field: FieldInfo) -> Iterator[type[BaseModel]]:

@@ -74,6 +74,7 @@ def versions(config: "TrialConfig") -> Settings:
         "model": MODELS.version(config.model),
         "corruption": CORRUPTIONS.version(config.clients.corruption) if config.corrupted_clients else None,
         "method": METHODS.version(config.method.name),
+        **{f"method {name}": METHODS.version(name) for name in config.method.methods[1:]},
     }
     given = {kind: version for kind, version in outside.items() if version is not None}
     return {"simulation": SIMULATION_VERSION, **given}

@@ -18,7 +18,8 @@ from fedbench.data.classes import apportion, longtail_counts, longtail_shares
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.data.partitions.base import Rho
 from fedbench.indicators.base import indicator_settings, plain_indicators
-from fedbench.methods import METHODS, BatchNormRule, MethodSettings
+from fedbench.methods import BatchNormRule
+from fedbench.methods.base import AnyMethod
 from fedbench.models import has_batch_norm
 
 
@@ -87,7 +88,6 @@ class RunConfig(Strict):
 
 
 PartitionChoice = one_of("partition", lambda name: PARTITIONS.get(name).Settings, PARTITIONS)
-MethodChoice = one_of("name", lambda name: METHODS.get(name).Settings, METHODS)
 IndicatorChoice = Chosen(lambda given: indicator_settings(), lambda: [indicator_settings()])
 
 
@@ -105,7 +105,7 @@ class TrialConfig(Strict):
     proxy: ProxyConfig
     bn: BatchNormRule
     """batch norm's running statistics: averaged like weights, estimated on the proxy set, or local to each client"""
-    method: Annotated[MethodSettings, MethodChoice]
+    method: AnyMethod
     rounds: Count
     """rounds of the run"""
     eval_every: Count = 1

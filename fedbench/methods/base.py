@@ -9,13 +9,13 @@ A round of the paper's Algorithm 1, from a method's point of view:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedbench.base.fields import Strict, fixed_name
+from fedbench.base.fields import Strict, fixed_name, one_of
 from fedbench.base.registry import Registry
 from fedbench.models import FlatModel, Layers
 
@@ -43,6 +43,11 @@ class MethodSettings(Strict):
     def proxy_as_client(self) -> bool:
         """Whether the proxy set takes part in every round as one more client."""
         return False
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods at work: this one, and those that it builds on by their names."""
+        return (self.name,)
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -233,6 +238,15 @@ class Method(ABC, Generic[S]):
     def __init__(self, settings: S) -> None:
         self.settings = settings
 
+    @classmethod
+    def default_bn(cls, settings: Mapping[str, object]) -> BatchNormRule:
+        """The rule for running statistics that goes with settings as written."""
+        return cls.bn
+
+    def announced(self) -> Mapping[str, str]:
+        """The numbers of its own that its updates may have, with their labels."""
+        return self.metrics
+
     def start(self, num_clients: int, w: Tensor) -> State:
         """The state before the first round, for n clients and an initial model [P]."""
         return {}
@@ -247,6 +261,9 @@ class Method(ABC, Generic[S]):
 
 
 METHODS: Registry[type[Method[Any]]] = Registry("method", home="fedbench.methods")
+
+MethodChoice = one_of("name", lambda name: METHODS.get(name).Settings, METHODS, default="fedavg")
+AnyMethod = Annotated[MethodSettings, MethodChoice]
 
 M = TypeVar("M", bound=type[Method[Any]])
 

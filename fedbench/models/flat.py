@@ -1,11 +1,13 @@
 """A module whose parameters, gradients and running statistics are views of three flat vectors."""
 
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+LayerGroups = Literal["module", "tensor"]
 
 
 class Span(NamedTuple):
@@ -26,6 +28,10 @@ class Layers(NamedTuple):
 
     tensors: tuple[Span, ...]
     modules: tuple[Span, ...]
+
+    def by(self, groups: LayerGroups) -> tuple[Span, ...]:
+        """The spans of tensors, or of modules."""
+        return self.modules if groups == "module" else self.tensors
 
 
 class FlatModel:

@@ -1,6 +1,6 @@
-"""From stored trials to tables: every place with its numbers, tidy cells, the paper's layout, and texts."""
+"""From stored trials to tables: every place with its numbers, tidy cells, and the paper's layout."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -114,46 +114,17 @@ def cells_frame(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
 
 def layout(table: TableSpec, filled: Sequence[Place]) -> pd.DataFrame:
     """A table in the paper's layout: row labels, then the mean of every column; empty where nothing was run."""
-    return _grid(table, filled, lambda place, best: place.numbers["mean"]).infer_objects()
-
-
-def shown(
-    study: ScaledStudy,
-    table: TableSpec,
-    filled: Sequence[Place],
-    bold: tuple[str, str],
-    pm: str,
-    escape: Callable[[str], str] = str,
-) -> pd.DataFrame:
-    """A table as people read it: mean and spread, the paper's number, n where seeds are missing, the best in bold.
-
-    `escape` makes labels fit where the table goes.
-    """
-
-    def text(place: Place, best: bool) -> str:
-        written = _text(place, pm, "*" if study.changed else "")
-        return written.join(bold) if best else written
-
-    frame = _grid(table, filled, text)
-    for key in row_keys(table):
-        frame[key] = [escape(text_label(label)) for label in frame[key]]
-    return frame.fillna("-").rename(columns=escape)
-
-
-def _grid(table: TableSpec, filled: Sequence[Place], show: Callable[[Place, bool], Any]) -> pd.DataFrame:
-    """Rows and columns of a table, each place shown by `show(place, whether it is the best)`."""
-    best = _best(filled, table)
     keys, rows = row_keys(table), dict[Key, dict[str, Any]]()
     for place in filled:
         row = rows.setdefault(place.row, dict(zip(keys, place.row, strict=True)))
-        row[" ".join(map(text_label, place.column))] = show(place, place.key in best)
+        row[" ".join(map(text_label, place.column))] = place.numbers["mean"]
     frame = pd.DataFrame(rows.values(), dtype=object)
-    if proxy := _proxy_column(filled):
+    if proxy := proxy_column(filled):
         frame.insert(len(keys), PROXY_COLUMN, [proxy[row] for row in rows])
-    return frame
+    return frame.infer_objects()
 
 
-def _proxy_column(filled: Sequence[Place]) -> dict[Key, str]:
+def proxy_column(filled: Sequence[Place]) -> dict[Key, str]:
     """What each row uses of the proxy set, at most; nothing if rows do not differ in it, or have several methods."""
     configs: dict[Key, list[TrialConfig]] = {}
     for place in filled:
@@ -173,7 +144,7 @@ def _proxy_use(config: TrialConfig) -> str:
     return config.method.proxy_use
 
 
-def _best(filled: Sequence[Place], table: TableSpec) -> set[Key]:
+def best_places(table: TableSpec, filled: Sequence[Place]) -> set[Key]:
     """The best places of each row, of each column, or along an axis, ties included; all their seeds must be there."""
     lines: dict[tuple[str, Key], dict[Key, float]] = {}
     names = [*row_keys(table), *table.columns]
@@ -188,18 +159,3 @@ def _best(filled: Sequence[Place], table: TableSpec) -> set[Key]:
     choose = {"higher": max, "lower": min}
     best = {name: choose[METRICS.get(name[0]).better or "higher"](line.values()) for name, line in lines.items()}
     return {key for name, line in lines.items() if len(line) > 1 for key in line if line[key] == best[name]}
-
-
-def _text(place: Place, pm: str, star: str) -> str:
-    numbers, digits = place.numbers, METRICS.get(place.metric).digits
-    if numbers["n"] == 0:
-        reasons = [word for word in ("diverged", "failed") if numbers[word]]
-        return reasons[0] if reasons else "-"
-    text = f"{numbers['mean']:.{digits}f}"
-    if numbers["std"] is not None:
-        text += f"{pm}{numbers['std']:.{digits}f}"
-    if numbers["n"] < numbers["seeds"]:
-        text += f" (n={numbers['n']})"
-    if numbers["paper"] is not None:
-        text += f" [{numbers['paper']:.{digits}f}{star}]"
-    return text

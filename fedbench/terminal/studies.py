@@ -12,7 +12,8 @@ from rich.console import Console
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
-from fedbench.reports.report import Report, make_report, note
+from fedbench.reports.report import Report, make_report
+from fedbench.reports.shown import note
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.plugins import changed_plugins

@@ -59,6 +59,7 @@ def test_a_study_has_all_its_cells_files_and_plots(everything: Path, name: str) 
         assert min(image.shape[:2]) > 200
         assert np.unique(image).size > 10, "an empty picture"
         assert "<svg" in (folder / f"{plot}.svg").read_text()[:2000]
+        assert (folder / f"{plot}.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "claims.csv").exists() == bool(study.study.claims)
 
 

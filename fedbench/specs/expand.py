@@ -230,7 +230,7 @@ def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequenc
         settings = merge(settings, changes)
     labels = {key: label for key, (label, _) in point.items()}
     try:
-        if scale == "tiny" and getattr(TrialConfig(**settings).method, "epochs", 0) > TINY_SERVER_EPOCHS:
+        if scale == "tiny" and (getattr(TrialConfig(**settings).method, "epochs", 0) or 0) > TINY_SERVER_EPOCHS:
             settings = merge(settings, {"method": {"epochs": TINY_SERVER_EPOCHS}})
         config = TrialConfig(
             **merge(settings, {"seed": seeds[0]})

@@ -114,6 +114,13 @@ class ClaimSpec(Strict):
     """the value itself, or its difference or relative gain (in %) to the baseline"""
     where: Where = {}
     """only these labels of an axis"""
+    source: str | None = None
+    """whose claim it is, where it is not the paper's"""
+
+    @property
+    def words(self) -> str:
+        """The claim, and whose it is."""
+        return f"{self.says} ({self.source})" if self.source else self.says
 
     @property
     def names(self) -> Where:

@@ -10,13 +10,13 @@ from fedbench.corruptions.base import CorruptedCohort, Corruption, register_corr
 
 @register_corruption()
 class Noise(Corruption):
-    """Sends w_i + s |w_i - w| / sqrt(P) N(0, I): noise about s times as long as the client's update; s = 10."""
+    """Sends w_i + s |w_i - w| / sqrt(P) N(0, I): noise about s times as long as the client's update; s = 30."""
 
     name = "noise"
 
     def default_scale(self, m: int, k: int) -> float:
-        """Enough for noise to outweigh the mean of some twenty updates."""
-        return 10.0
+        """What a mean over twenty clients notices and survives: 10 leaves no trace in it, 100 makes it diverge."""
+        return 30.0
 
     def updates(self, cohort: CorruptedCohort) -> Tensor:
         """Noise of its own for each client and round [k, P]."""

@@ -59,22 +59,25 @@ def swapped_pairs(config: TrialConfig, parts: list[Indices], labels: Labels) -> 
     return {client: corruption.pair(labels[parts[client]], classes, rng) for client, rng in draws.items()}
 
 
-def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], trained: "Trained") -> None:
-    """Put what corrupted clients send in round t in place of what they trained; nobody else's rows are touched."""
+def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], trained: "Trained") -> str | None:
+    """Put what corrupted clients send in round t in place of what they trained; nobody else's rows are touched.
+
+    Returns the reason why the run ends here, if what they send is not finite.
+    """
     config, corruption = simulation.config, corruption_of(simulation.config)
     corrupted = simulation.federation.split.corrupted if corruption.sends_another_model else ()
+    if not any(client in corrupted for client in clients):
+        return None
     rows = torch.tensor([client in corrupted for client in clients], device=simulation.device)
-    if not corrupted or not any(client in corrupted for client in clients):
-        return
     cohort = _corrupted_cohort(simulation, t, clients, trained, rows)
     with seeded(torch_seed(config.seed, corruption.purpose, t), simulation.device):
         updates, statistics = corruption.updates(cohort), corruption.statistics(cohort)
     for hook, sent, own in (("updates", updates, cohort.own), ("statistics", statistics, cohort.statistics)):
         if wrong := unlike(sent, own):
             raise UserError(f"corruption '{corruption.name}': {hook} must give {described(own)}, gave {wrong}")
-        if not torch.isfinite(sent).all():
-            raise UserError(f"corruption '{corruption.name}': {hook} gave numbers that are not finite in round {t}")
     trained.W[rows], trained.B[rows] = updates, statistics
+    finite = torch.isfinite(updates).all() & torch.isfinite(statistics).all()
+    return None if finite else f"corrupted clients ({corruption.name}) sent non-finite numbers"
 
 
 def _corrupted_cohort(

@@ -129,7 +129,8 @@ class Simulation:
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
 
-        corrupt_updates(self, t, clients, trained)
+        if reason := corrupt_updates(self, t, clients, trained):
+            return replace(record, diverged=f"round {t}: {reason}")
         ended = self._now()  # the server's time starts when it has got everything
         cohort = self.cohort(t, clients, p, trained)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))

@@ -57,7 +57,7 @@ def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
     if kind == WRONG:
         return f"{spot.key}: {context['message']}" if spot.key else str(context["message"])
     if kind == "extra_forbidden" and spot.owner:
-        return _unknown_key(spot, model)
+        return _unknown_key(spot, model, raw)
     if kind == "missing":
         return f"{spot.key} is missing"
     if kind == "invalid_key":
@@ -155,10 +155,11 @@ def _item(annotation: Any) -> Any:
     return (get_args(annotation) or (Any,))[-1]
 
 
-def _unknown_key(spot: _Spot, model: type[BaseModel]) -> str:
+def _unknown_key(spot: _Spot, model: type[BaseModel], raw: Any) -> str:
     assert spot.owner is not None
     stem, _, leaf = spot.key.rpartition(".")
     same_leaf = [name for name in keys(model) if name.rpartition(".")[2] == leaf and name != spot.key]
+    same_leaf = [name for name in same_leaf if _follow(model, raw, tuple(name.split("."))).annotation is not None]
     known = written_fields(spot.owner)
     near = same_leaf or [f"{stem}.{name}".lstrip(".") for name in get_close_matches(leaf, known, n=1)]
     hint = f"did you mean '{near[0]}'? " if near else ""

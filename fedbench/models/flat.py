@@ -39,14 +39,14 @@ class FlatModel:
 
     `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running statistics of
     batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I): they
-    are channels-last for convolutions.
+    are channels-last for convolutions. `momenta` holds the layers of batch norm, each with its momentum.
     """
 
     def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
         self.module = module
-        for layer in module.modules():
-            if isinstance(layer, _BatchNorm):
-                layer.num_batches_tracked = None  # momentum is a constant: the count is never used
+        self.momenta = {layer: layer.momentum for layer in module.modules() if isinstance(layer, _BatchNorm)}
+        for layer in self.momenta:
+            layer.num_batches_tracked = None  # momentum is a constant: the count is never used
         parameters = list(module.named_parameters())
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
         self.shapes = [parameter.shape for _, parameter in parameters]
@@ -82,8 +82,10 @@ class FlatModel:
         return [_view(flat[slice(*span)], shape) for span, shape in zip(spans, self.shapes, strict=True)]
 
     def train(self, mode: bool = True) -> None:
-        """Train mode (batch statistics) or, with False, eval mode (running statistics)."""
+        """Train mode (batch statistics) or, with False, eval mode (running statistics); batch norm at its momentum."""
         self.module.train(mode)
+        for layer, momentum in self.momenta.items():
+            layer.momentum = momentum
 
     def state_dict(self) -> dict[str, Tensor]:
         """The weights under their usual names, in the usual memory layout, on the CPU."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from fedbench.reports.plots.base import Plot, Scene, all_seeds, register_plot
+from fedbench.reports.plots.sweep import axis_name
 from fedbench.reports.values import values_by_seed
 from fedbench.specs.expand import Cell
 from fedbench.specs.names import Label, short, text_label
@@ -54,7 +55,8 @@ class Worst(Plot):
     def note(self, scenes: Sequence[Scene]) -> str:
         """What a number is."""
         seeds = all_seeds(scenes)
-        return f"mean over {len(seeds)} seeds at the worst {short(self.over)}, which is named below it"
+        of = f"seed {seeds[0]}" if len(seeds) == 1 else f"mean over {len(seeds)} seeds"
+        return f"{of} at the worst {short(self.over)}, which is named below the number"
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """Colours from the worst to the best number; a run that diverged has the darkest."""
@@ -73,7 +75,7 @@ class Worst(Plot):
                 ax.text(*place, text, ha="center", va="center", fontsize=6, color="white" if dark else "black")
         ax.set_xticks(range(len(columns)), [text_label(label) for label in columns])
         ax.set_yticks(range(len(rows)), [text_label(label) for label in rows])
-        ax.set(xlabel=short(self.x), title="\n".join(filter(None, (ax.get_title(), self.metric_label))))
+        ax.set(xlabel=axis_name(self.x), title="\n".join(filter(None, (ax.get_title(), self.metric_label))))
         ax.grid(False)
 
     @property

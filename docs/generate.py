@@ -26,6 +26,7 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.explain import describe, fields
 from fedbench.base.settings import load_raw_yaml
 from fedbench.config import TrialConfig
+from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS, PAPER_DEFAULTS
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.indicators import INDICATORS
@@ -123,6 +124,7 @@ def settings() -> str:
     """Every key of a config, but the methods' own."""
     by_data = {key for _, dataset in DATASETS.items() for key in dataset.defaults} | set(PAPER_DEFAULTS)
     names: dict[str, Iterable[str]] = {"data.name": DATASETS, "data.partition": PARTITIONS, "model": MODELS}
+    names["clients.corruption"] = CORRUPTIONS
     fixed = {"data.partition": "`dirichlet`", "bn": "by method", "proxy.size": "10 a class"}
     rows: dict[str, list[str]] = {}
     for key, field, owner in fields(TrialConfig):
@@ -192,6 +194,16 @@ def partitions() -> str:
         for name, partition in PARTITIONS.items()
     ]
     return table(("partition", "how", "settings"), rows)
+
+
+def corruptions() -> str:
+    """Every corruption with its default scale."""
+    rows = []
+    for name, corruption in CORRUPTIONS.items():
+        scales = {corruption.default_scale(20, k) for k in range(1, 20)}
+        scale = "by m and k" if len(scales) > 1 else "-" if scales == {None} else written(*scales)
+        rows.append((f"`{name}`", says(type(corruption)), scale))
+    return table(("corruption", "what corrupted clients do", "default scale"), rows)
 
 
 def indicators() -> str:
@@ -285,7 +297,7 @@ LISTS: Mapping[str, Callable[[], str]] = {
     **{
         make.__name__: make
         for make in (
-            *(settings, methods, models, datasets, partitions, indicators, files),
+            *(settings, methods, models, datasets, partitions, corruptions, indicators, files),
             *(metrics, plots, checks, trackers, studies, spaces),
         )
     },

@@ -158,7 +158,7 @@ class Official:
         )
 
     def _download(self, target: Path) -> str | None:
-        """Let torchvision fetch the files into a temporary folder, then move them; returns what went wrong, if so."""
+        """Let torchvision fetch the files into a temporary folder, then put them in place; returns what went wrong."""
         try:
             from torchvision import datasets  # lazy: its wheel does not import beside every build of torch
         except (ImportError, RuntimeError) as error:
@@ -166,7 +166,7 @@ class Official:
         try:
             with tempfile.TemporaryDirectory(prefix="fedbench-") as scratch:
                 getattr(datasets, self.torchvision_name)(scratch, download=True)
-                shutil.copytree(scratch, target, dirs_exist_ok=True)
+                publish(Path(scratch), target)
         except Exception as error:  # torchvision raises anything from RuntimeError to URLError
             return f"the download failed: {type(error).__name__}: {_first_line(error)}"
         return None
@@ -174,6 +174,26 @@ class Official:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason given"])[0][:200]
+
+
+def publish(source: Path, target: Path) -> None:
+    """Copy what lies in `source` into `target`, all of it before any of it shows: no reader meets half a file."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".new-") as scratch:
+        complete = shutil.copytree(source, Path(scratch, "complete"))
+        for entry in complete.iterdir():
+            _put(entry, target / entry.name)
+
+
+def _put(entry: Path, place: Path) -> None:
+    """Rename a folder or file to its place; where such a folder is there, file by file."""
+    try:
+        entry.replace(place)
+    except OSError:
+        if not (entry.is_dir() and place.is_dir()):
+            raise
+        for part in entry.iterdir():
+            _put(part, place / part.name)
 
 
 def cached(name: str, sources: Iterable[Path], load: Callable[[], Arrays]) -> Arrays:

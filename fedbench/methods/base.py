@@ -9,13 +9,13 @@ A round of the paper's Algorithm 1, from a method's point of view:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedbench.base.fields import Strict, fixed_name
+from fedbench.base.fields import Strict, fixed_name, one_of
 from fedbench.base.registry import Registry
 from fedbench.models import FlatModel, Layers
 
@@ -45,9 +45,19 @@ class MethodSettings(Strict):
         return False
 
     @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods at work: this one, and those that it builds on by their names."""
+        return (self.name,)
+
+    @property
     def reports(self) -> tuple[Report, ...]:
         """What clients have to tell of their data, beyond their models and data sizes."""
         return ()
+
+    @property
+    def extra_vectors(self) -> tuple[int, int]:
+        """Vectors [P] that each client sends up and gets beside the model, in every round."""
+        return (0, 0)
 
     def check(self, cohort: int) -> str | None:
         """What speaks against these settings with so many clients in a round, if anything."""
@@ -233,6 +243,15 @@ class Method(ABC, Generic[S]):
     def __init__(self, settings: S) -> None:
         self.settings = settings
 
+    @classmethod
+    def default_bn(cls, settings: Mapping[str, object]) -> BatchNormRule:
+        """The rule for running statistics that goes with settings as written."""
+        return cls.bn
+
+    def announced(self) -> Mapping[str, str]:
+        """The numbers of its own that its updates may have, with their labels."""
+        return self.metrics
+
     def start(self, num_clients: int, w: Tensor) -> State:
         """The state before the first round, for n clients and an initial model [P]."""
         return {}
@@ -247,6 +266,9 @@ class Method(ABC, Generic[S]):
 
 
 METHODS: Registry[type[Method[Any]]] = Registry("method", home="fedbench.methods")
+
+MethodChoice = one_of("name", lambda name: METHODS.get(name).Settings, METHODS, default="fedavg")
+AnyMethod = Annotated[MethodSettings, MethodChoice]
 
 M = TypeVar("M", bound=type[Method[Any]])
 

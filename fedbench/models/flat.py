@@ -1,11 +1,13 @@
 """A module whose parameters, gradients and running statistics are views of three flat vectors."""
 
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+LayerGroups = Literal["module", "tensor"]
 
 
 class Span(NamedTuple):
@@ -27,20 +29,24 @@ class Layers(NamedTuple):
     tensors: tuple[Span, ...]
     modules: tuple[Span, ...]
 
+    def by(self, groups: LayerGroups) -> tuple[Span, ...]:
+        """The spans of tensors, or of modules."""
+        return self.modules if groups == "module" else self.tensors
+
 
 class FlatModel:
     """A model as a function of a flat vector.
 
     `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running statistics of
     batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I): they
-    are channels-last for convolutions.
+    are channels-last for convolutions. `momenta` holds the layers of batch norm, each with its momentum.
     """
 
     def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
         self.module = module
-        for layer in module.modules():
-            if isinstance(layer, _BatchNorm):
-                layer.num_batches_tracked = None  # momentum is a constant: the count is never used
+        self.momenta = {layer: layer.momentum for layer in module.modules() if isinstance(layer, _BatchNorm)}
+        for layer in self.momenta:
+            layer.num_batches_tracked = None  # momentum is a constant: the count is never used
         parameters = list(module.named_parameters())
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
         self.shapes = [parameter.shape for _, parameter in parameters]
@@ -76,8 +82,10 @@ class FlatModel:
         return [_view(flat[slice(*span)], shape) for span, shape in zip(spans, self.shapes, strict=True)]
 
     def train(self, mode: bool = True) -> None:
-        """Train mode (batch statistics) or, with False, eval mode (running statistics)."""
+        """Train mode (batch statistics) or, with False, eval mode (running statistics); batch norm at its momentum."""
         self.module.train(mode)
+        for layer, momentum in self.momenta.items():
+            layer.momentum = momentum
 
     def state_dict(self) -> dict[str, Tensor]:
         """The weights under their usual names, in the usual memory layout, on the CPU."""

@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from fedbench.methods import Cohort, Server, Update
 
@@ -32,12 +31,9 @@ def proxy_statistics(server: Server, w: Tensor) -> Tensor:
     model, proxy = server.model, server.proxy
     model.load(w, model.buffers)
     model.train()
-    layers = [layer for layer in model.module.modules() if isinstance(layer, _BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
     for step, index in enumerate(proxy.batches(server.rng("bn"), BATCH), start=1):
-        for layer in layers:
+        for layer in model.momenta:
             layer.momentum = 1 / step  # the first batch replaces, then a cumulative mean
         model(proxy.x[index])
-    for layer, momentum in zip(layers, momenta, strict=True):
-        layer.momentum = momentum
+    model.train()  # their own momentum again
     return model.buffers.clone()

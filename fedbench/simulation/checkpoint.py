@@ -14,7 +14,7 @@ from fedbench.simulation.drive import Callback
 from fedbench.simulation.loop import RunState, Simulation
 from fedbench.simulation.record import Record
 
-FORMAT = 2
+FORMAT = 3
 KEEP = 2
 _DIGEST = hashlib.sha256().digest_size
 

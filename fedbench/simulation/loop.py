@@ -21,6 +21,7 @@ from fedbench.models import initial
 from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
+from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
@@ -34,16 +35,17 @@ from fedbench.simulation.updates import checked
 class RunState:
     """Everything that lives on from one round to the next, and so everything a checkpoint holds.
 
-    w [P], buffers [Q]: the global model; velocity [n, P]: the clients' momentum, where kept;
-    client_buffers [n, Q]: their running statistics, where kept; method: the method's own state;
+    w [P], buffers [Q]: the global model; velocity: the n clients' momentum [P], where kept;
+    client_buffers: their running statistics [Q], where kept; method: the method's own state;
     scored [P]: the model to score, where it is not w.
+    No tensor in here is ever written to, only replaced: clients that have not taken part yet share one.
     """
 
     round: int
     w: Tensor
     buffers: Tensor
-    velocity: Tensor | None
-    client_buffers: Tensor | None
+    velocity: list[Tensor] | None
+    client_buffers: list[Tensor] | None
     method: State
     history: list[Record] = field(default_factory=list)
     scored: Tensor | None = None
@@ -52,6 +54,11 @@ class RunState:
     def model(self) -> Tensor:
         """The model that is scored [P]."""
         return self.w if self.scored is None else self.scored
+
+    def draft(self) -> "RunState":
+        """A state for a round to fill in: lists of its own, the same tensors."""
+        lists = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
+        return replace(self, **lists)
 
 
 class Trained(NamedTuple):
@@ -88,8 +95,8 @@ class Simulation:
             round=0,
             w=w,
             buffers=buffers,
-            velocity=w.new_zeros(n, len(w)) if keep else None,
-            client_buffers=None if self.config.bn == "average" else buffers.expand(n, -1).clone(),
+            velocity=[torch.zeros_like(w)] * n if keep else None,
+            client_buffers=None if self.config.bn == "average" else [buffers] * n,
             method=self.method.start(n, w),
         )
 
@@ -105,12 +112,18 @@ class Simulation:
         return self.state.round >= self.config.rounds or bool(history and history[-1].diverged)
 
     def step(self) -> Record:
-        """Run one round: sample, train, aggregate, evaluate, record."""
-        with exact(self.config.run, self.device):
-            record = self._round(self.state.round + 1)
-        self.state.round = record.round
-        self.state.history.append(record)
-        return record
+        """Run one round: sample, train, aggregate, evaluate, record; all of it or, if it is interrupted, nothing."""
+        before = self.state
+        try:
+            self.state = before.draft()
+            with exact(self.config.run, self.device):
+                record = self._round(before.round + 1)
+            self.state.round = record.round
+            self.state.history.append(record)
+            return record
+        except BaseException:
+            self.state = before
+            raise
 
     def _round(self, t: int) -> Record:
         config, state = self.config, self.state
@@ -128,6 +141,9 @@ class Simulation:
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
 
+        if reason := corrupt_updates(self, t, clients, trained):
+            return replace(record, diverged=f"round {t}: {reason}")
+        ended = self._now()  # the server's time starts when it has got everything
         cohort = self.cohort(t, clients, p, trained)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
         with seeded(torch_seed(config.seed, "server", t), self.device):
@@ -179,7 +195,7 @@ class Simulation:
             plan = draw_plan(
                 shard, config.clients.epochs, config.clients.batch_size, rng, self.device, self.least_batch
             )
-            velocity = fresh.zero_() if kept is None else kept[client]
+            velocity = fresh.zero_() if kept is None else kept[client].clone()
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
             model.load(state.w, statistics)
             correction = self.method.correction(state.method, client, state.w)
@@ -187,8 +203,10 @@ class Simulation:
                 losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
             W[row], B[row] = model.w, model.buffers
             steps[row] = plan.steps
+            if kept is not None:
+                kept[client] = velocity
             if state.client_buffers is not None:
-                state.client_buffers[client] = model.buffers
+                state.client_buffers[client] = model.buffers.clone()
         return Trained(W, B, losses, steps.to(self.device))
 
     def score(self, record: Record) -> Record:
@@ -208,12 +226,14 @@ class Simulation:
     def traffic(self) -> tuple[int, int]:
         """Bytes that the whole cohort sends up and receives in one round.
 
-        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`.
+        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`;
+        some methods send further vectors.
         """
         parameters, statistics = len(self.state.w), len(self.state.buffers)
         rule, item, m = self.config.bn, self.state.w.element_size(), self.config.participants
-        up = parameters + (statistics if rule != "proxy" else 0)
-        down = parameters + (statistics if rule == "average" else 0)
+        more_up, more_down = self.config.method.extra_vectors
+        up = parameters * (1 + more_up) + (statistics if rule != "proxy" else 0)
+        down = parameters * (1 + more_down) + (statistics if rule == "average" else 0)
         return m * up * item, m * down * item
 
     def _on_device(self, array: NDArray[Any]) -> Tensor:

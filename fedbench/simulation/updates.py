@@ -22,16 +22,28 @@ class Aggregate(Protocol):
 
 
 def checked(aggregate: Aggregate, cohort: Cohort, state: State, server: Server) -> Update:
-    """What the rule makes of a cohort; an error that names the method if it is not an update, or the cohort changed."""
+    """What the rule makes of a cohort; an error that names the method if it is not an update, or wrote to its input."""
     method = type(getattr(aggregate, "__self__", aggregate)).__name__
-    before = {name: getattr(cohort, name)._version for name in ("p", "w", "W", "B", "buffers")}
+    given = {f"cohort.{name}": value for name, value in vars(cohort).items() if isinstance(value, Tensor)}
+    given |= {f"state['{name}']": value for name, value in state.items()}
+    before = {name: tensor._version for name, tensor in given.items()}
     update = aggregate(cohort, state, server)
-    for name, version in before.items():
-        if getattr(cohort, name)._version != version:
-            raise UserError(f"{method}.aggregate wrote into cohort.{name}; work on a copy (clone)")
-    if complaint := _complaint(update, cohort):
+    for name, tensor in given.items():
+        if tensor._version != before[name]:
+            raise UserError(f"{method}.aggregate wrote into {name}; work on a copy (clone)")
+    if complaint := _complaint(update, cohort) or _borrowed(update, server):
         raise UserError(f"{method}.aggregate: {complaint}")
     return update
+
+
+def _borrowed(update: Update, server: Server) -> str | None:
+    """What of an update is the server's model itself, which the next round overwrites."""
+    model = {tensor.untyped_storage().data_ptr() for tensor in (server.model.w, server.model.buffers) if len(tensor)}
+    kept = {"w": update.w, "buffers": update.buffers, **{f"state['{name}']": t for name, t in update.state.items()}}
+    for name, tensor in kept.items():
+        if tensor is not None and tensor.untyped_storage().data_ptr() in model:
+            return f"{name} is the server's model itself, which goes on to change; return a copy (clone)"
+    return None
 
 
 def _complaint(update: Any, cohort: Cohort) -> str | None:
@@ -41,8 +53,8 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     optional = {"lambda_": cohort.p, "buffers": cohort.buffers, "scored": cohort.w}
     given = {name: like for name, like in optional.items() if getattr(update, name) is not None}
     for name, like in {"w": cohort.w, **given}.items():
-        if wrong := _unlike(getattr(update, name), like):
-            return f"{name} must be {_described(like)}, is {wrong}"
+        if wrong := unlike(getattr(update, name), like):
+            return f"{name} must be {described(like)}, is {wrong}"
     if update.lambda_ is None and update.buffers is None and cohort.B.shape[1] and cohort.bn != "proxy":
         return f"without weights lambda_ it must give running statistics (buffers) under bn={cohort.bn}"
     if not isinstance(update.gamma, int | float):
@@ -61,14 +73,15 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     return None
 
 
-def _unlike(tensor: Any, like: Tensor) -> str | None:
+def unlike(tensor: Any, like: Tensor) -> str | None:
     """How a tensor differs from what it must be like, None if it does not."""
     if not isinstance(tensor, Tensor):
         return f"a {type(tensor).__name__}"
     same = tensor.shape == like.shape and tensor.dtype == like.dtype and tensor.device == like.device
-    return None if same else _described(tensor)
+    return None if same else described(tensor)
 
 
-def _described(tensor: Tensor) -> str:
+def described(tensor: Tensor) -> str:
+    """Type and shape of a tensor, and where it is."""
     where = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}{where}"

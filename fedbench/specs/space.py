@@ -12,8 +12,9 @@ from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.fields import Seeds, Strict
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
-from fedbench.specs.changes import check_changes
+from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.library import built_in, load
+from fedbench.specs.names import variant_name
 from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
 from fedbench.specs.parts import ScoreSpec
 
@@ -104,7 +105,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class ScaledSpace:
-    """A space at one scale, checked: what is searched, and what is run with the best."""
+    """A space at one scale, checked: what is searched, and what is run with the best.
+
+    changed: base settings that options changed; picked: in words, the methods and seeds that they picked.
+    """
 
     name: str
     scale: str
@@ -116,12 +120,24 @@ class ScaledSpace:
     seeds: Sequence[int]
     validation: float
     changed: Settings
+    picked: Sequence[str]
 
     @property
     def title(self) -> str:
-        """What a reader must know: the space's title, the scale, and changed base settings."""
+        """What a reader must know: the space's title, the scale, changed base settings, and what was picked."""
         changed = f"; changed: {', '.join(in_words(self.changed))}" if self.changed else ""
-        return f"{self.space.title} (scale {self.scale}{changed})"
+        picked = f"; only {', '.join(self.picked)}" if self.picked else ""
+        return f"{self.space.title} (scale {self.scale}{changed}{picked})"
+
+    @property
+    def other(self) -> str:
+        """A short name for changed base settings: with them it is another search, with suggestions of its own."""
+        return variant_name(in_words(self.changed))
+
+    @property
+    def variant(self) -> str:
+        """A short name for all that options changed, fit for a folder; empty if they changed nothing."""
+        return variant_name([*in_words(self.changed), *self.picked])
 
     def suggestion_settings(self, settings: Settings) -> list[Settings]:
         """Settings of the runs that score some settings: one for each seed, part of the training data kept out."""
@@ -146,7 +162,7 @@ class ScaledSpace:
 
     def study_name(self, arm: Arm) -> str:
         """What Optuna calls the search of one method."""
-        return f"{self.name}/{self.scale}/{arm.label}"
+        return "/".join(filter(None, (self.name, self.scale, self.other, arm.label)))
 
     def fingerprint(self, arm: Arm) -> Settings:
         """What makes two searches the same; the budget is no part of it."""
@@ -187,20 +203,24 @@ def expand_space(
     base = merge(nest(space.base, stem), nest(spec.base, stem))
     base = merge(merge(base, nest(TINY) if tiny else {}), changes)
     validation, base = _validation(base, stem)
-    arms = _arms(space, base, stem)
+    chosen = _pick(_arms(space, base, stem), only)
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
     scaled = ScaledSpace(
         name=stem,
         scale=scale,
         space=space,
-        arms=_pick(arms, only),
+        arms=chosen,
         trials=trials or (min(budget, TINY_TRIALS) if tiny else budget),
         rounds=None if tiny or "rounds" in changes else spec.rounds or space.rounds,
         suggestion_seeds=suggestion_seeds[:1] if tiny else suggestion_seeds,
         seeds=list(seeds or (table_seeds[:1] if tiny else table_seeds)),
         validation=validation,
-        changed=changes,
+        changed=counted(changes),
+        picked=[
+            *([f"method={','.join(arm.label for arm in chosen)}"] if only else []),
+            *([f"seeds={','.join(map(str, seeds))}"] if seeds else []),
+        ],
     )
     for arm in scaled.arms:
         _check(scaled, arm)

@@ -1,6 +1,7 @@
 """The folder of one run: config.yaml, environment.json, partition.csv, rounds.csv, clients.csv, summary.json."""
 
 import csv
+import io
 import json
 import shutil
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any, TextIO
 import torch
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import write_json, write_text
+from fedbench.base.files import write_bytes, write_json, write_text
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.config import TrialConfig
 from fedbench.config.resolve import without_leftovers
@@ -120,7 +121,9 @@ class TrialFolder(Callback[Simulation, Record]):
                 self._append(name, header, rows)
             if self.save_model:
                 run.model.load(run.state.model, run.state.buffers)
-                torch.save(run.model.state_dict(), self.path / "model.pt")
+                weights = io.BytesIO()
+                torch.save(run.model.state_dict(), weights)
+                write_bytes(self.path / "model.pt", weights.getvalue())
         write_json(self.path / "summary.json", self.summary)
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
@@ -166,6 +169,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         **peak_memory(simulation.device),
         "partition_redraws": split.redraws,
         "test_samples": len(simulation.federation.test),
+        "corrupted_clients": split.corrupted,
         "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
     }
 

@@ -1,7 +1,9 @@
 import gzip
 import hashlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -99,6 +101,53 @@ def test_a_failed_download_leaves_no_folder_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="download"):
         load(tmp_path / "new" / "folder")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def torchvision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A torchvision that has one data set, which it puts where it is told."""
+
+    def own(root: str, download: bool) -> None:
+        folder = Path(root, "set")
+        folder.mkdir()
+        (folder / "images").write_bytes(b"\1\2\3")
+        (folder / "labels").write_bytes(b"\0\1\2")
+
+    package, datasets = ModuleType("torchvision"), ModuleType("torchvision.datasets")
+    package.datasets, datasets.Own = datasets, own  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torchvision", package)
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", datasets)
+    return datasets
+
+
+def test_a_download_is_put_in_place_and_what_was_there_before_is_completed(
+    tmp_path: Path, torchvision: ModuleType
+) -> None:
+    for there in ([], ["images"], ["images", "labels"]):
+        root = tmp_path / str(len(there))
+        for name in there:
+            (root / "set").mkdir(parents=True, exist_ok=True)
+            (root / "set" / name).write_bytes(b"cut off")
+        Official("own", [LAYOUT], "Own")._download(root)
+        assert load(root).train_labels.tolist() == [0, 1, 2]
+        assert sorted(path.name for path in root.rglob("*")) == ["images", "labels", "set"]
+
+
+def test_a_download_that_breaks_off_while_it_is_put_in_place_leaves_no_part_of_it(
+    tmp_path: Path, torchvision: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(root: str, download: bool) -> None:
+        complete(root, download)
+        Path(root, "set", "notes").symlink_to("nowhere")  # which cannot be copied
+
+    complete = torchvision.Own
+    monkeypatch.setattr(torchvision, "Own", broken)
+    source = Official("own", [LAYOUT], "Own")
+    with pytest.raises(UserError, match="the download failed"):
+        source(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(torchvision, "Own", complete)
+    assert source(tmp_path).train_labels.tolist() == [0, 1, 2]
 
 
 def test_the_cache_is_shared_read_and_never_written_through(files: Path) -> None:

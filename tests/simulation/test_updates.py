@@ -70,6 +70,30 @@ def test_a_wrong_update_is_one_line_that_names_the_method(
     assert "\n" not in str(raised.value)
 
 
+def test_a_method_that_writes_into_its_state_is_told_so(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def aggregate(self: FedAvg, cohort: Cohort, state: State, server: Server) -> Update:
+        return replace(size_weighted(cohort), state={"sum": state["sum"].add_(1)})
+
+    monkeypatch.setattr(FedAvg, "start", lambda self, n, w: {"sum": torch.zeros(3)})
+    monkeypatch.setattr(FedAvg, "aggregate", aggregate)
+    with pytest.raises(UserError, match=r"FedAvg.aggregate wrote into state\['sum'\]; work on a copy"):
+        Simulation(tiny()).step()
+
+
+@pytest.mark.parametrize("field", ["w", "state"])
+def test_a_method_that_returns_the_servers_model_itself_is_told_so(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    def aggregate(self: FedAvg, cohort: Cohort, state: State, server: Server) -> Update:
+        server.model.load(cohort.combine(cohort.p), cohort.buffers)
+        borrowed: dict[str, Any] = {"w": server.model.w, "state": {"w": server.model.w[:3]}}
+        return replace(size_weighted(cohort), **{field: borrowed[field]})
+
+    monkeypatch.setattr(FedAvg, "aggregate", aggregate)
+    with pytest.raises(UserError, match=r"FedAvg.aggregate: .* is the server's model itself"):
+        Simulation(tiny()).step()
+
+
 def test_statistics_of_the_proxy_set_do_not_depend_on_what_ran_before(tiny: Make) -> None:
     from fedbench.models import MODELS, register_model
 

@@ -33,11 +33,12 @@ def correlation(key: str, label: str) -> Metric:
 
 def weight_of_corrupted(trial: TrialData) -> float | None:
     """The weight of the corrupted clients over their share of the cohort's data, mean over rounds."""
-    clients, swapped = trial.table("clients"), {int(client) for client in trial.summary.get("swapped_labels", {})}
-    if not swapped or clients.empty:  # a rule without weights has no table of them
+    clients, swapped = trial.table("clients"), trial.summary.get("swapped_labels", {})  # all that older entries have
+    corrupted = trial.summary.get("corrupted_clients", [int(client) for client in swapped])
+    if not corrupted or clients.empty:  # a rule without weights has no table of them
         return None
     totals = clients.groupby("round")["samples"].sum()
-    chosen = clients[clients["client"].isin(swapped)].groupby("round")[["lambda", "samples"]].sum()
+    chosen = clients[clients["client"].isin(corrupted)].groupby("round")[["lambda", "samples"]].sum()
     ratio = chosen["lambda"] / (chosen["samples"] / totals.reindex(chosen.index))
     return float(ratio.mean()) if len(ratio) else None
 

@@ -39,6 +39,7 @@ FIXED = (FunctionType, MethodType, BuiltinFunctionType, type, ModuleType, loggin
 def flwr(module: str) -> Any:
     """A module of flwr, or one line on what to install."""
     try:
+        import_module("flwr")
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name == "flwr":

@@ -206,7 +206,9 @@ class Flower(Method[FlowerSettings]):
 def settle(strategy: Strategy, m: int) -> None:
     """Have a strategy train all m clients of a cohort, evaluate on none, and start from the server's model."""
     whole = {"fraction_train": 1.0, "fraction_evaluate": 0.0, "min_train_nodes": m, "min_available_nodes": m}
-    vars(strategy).update({name: value for name, value in whole.items() if name in vars(strategy)})
+    for name, value in whole.items():
+        if name in vars(strategy):
+            setattr(strategy, name, value)
     if isinstance(strategy, flwr(STRATEGIES).FedAvgM):
         strategy.current_arrays = None  # else it goes on from its own copy, which server.global_lr does not reach
 

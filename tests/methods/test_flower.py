@@ -303,9 +303,9 @@ def test_momentum_goes_on_from_the_servers_model_whatever_the_global_learning_ra
 def test_draws_are_keyed_and_leave_the_global_generators_alone(tiny: Make) -> None:
     random.seed(1)
     np.random.seed(1)
-    before = random.getstate(), np.random.get_state()[1].tobytes()  # type: ignore[index, union-attr]
+    before = random.getstate(), np.random.get_state()[1].tobytes()  # type: ignore[index]
     one = run(tiny(rounds=2, **named(f"{OWN}.Noisy")))
-    assert before == (random.getstate(), np.random.get_state()[1].tobytes())  # type: ignore[index, union-attr]
+    assert before == (random.getstate(), np.random.get_state()[1].tobytes())  # type: ignore[index]
     random.seed(2)
     np.random.seed(2)
     same, other = run(tiny(rounds=2, **named(f"{OWN}.Noisy"))), run(tiny(rounds=2, **named("FedAvg")))

@@ -127,8 +127,9 @@ class Flower(Method[FlowerSettings]):
 
     def start(self, num_clients: int, w: Tensor) -> State:
         """The proximal term of the first round."""
-        strategy = self.settings.made(num_clients, 1.0)
-        return {"mu": self._mu(strategy, 1, w, range(num_clients))}
+        app, strategy = flwr("flwr.app"), self.settings.made(num_clients, 1.0)
+        arrays = app.ArrayRecord({"all": app.Array(w.cpu().numpy())})
+        return {"mu": self._mu(strategy, 1, arrays, range(num_clients))}
 
     def correction(self, state: State, client: int, w: Tensor) -> Correction | None:
         """Gradient of the proximal term, mu (w - w_g)."""
@@ -139,21 +140,19 @@ class Flower(Method[FlowerSettings]):
         """One round of the strategy: configure_train, the clients' replies, aggregate_train."""
         name, model = self.settings.strategy, server.model
         strategy = self._strategy(cohort, state)
-        W, sizes = cohort.W.cpu(), cohort.sizes.tolist()
         with calling(name, server.rng("flower")):
             before = record(cohort, model, cohort.w.cpu())
             asked = instruct(name, strategy, cohort.round, before, cohort.clients)
-            metrics = [{"num-examples": size, **self._loss(strategy, cohort, row)} for row, size in enumerate(sizes)]
             replies = [
-                reply(message, record(cohort, model, w), told)
-                for message, w, told in zip(asked.values(), W, metrics, strict=True)
+                reply(message, record(cohort, model, w), numbers)
+                for message, w, numbers in zip(asked.values(), cohort.W.cpu(), metrics(strategy, cohort), strict=True)
             ]
             arrays, _ = strategy.aggregate_train(cohort.round, replies)
         w = cohort.towards(self._flat(arrays, cohort, model))
         memory = {f"{KEPT}{key}": tensor for key, tensor in state_of(name, strategy).items()}
         buffers = None if cohort.bn == "proxy" else cohort.p @ cohort.B
-        ahead = self._strategy(cohort, memory)
-        mu = self._mu(ahead, cohort.round + 1, w, cohort.clients)
+        ahead, after = self._strategy(cohort, memory), record(cohort, model, w.cpu())
+        mu = self._mu(ahead, cohort.round + 1, after, cohort.clients)
         return Update(w=w, lambda_=None, state={"mu": mu, **memory}, buffers=buffers)
 
     def _strategy(self, cohort: Cohort, state: State) -> Strategy:
@@ -167,23 +166,17 @@ class Flower(Method[FlowerSettings]):
             settle(part, m)
         return strategy
 
-    def _mu(self, strategy: Strategy, round_: int, w: Tensor, clients: Sequence[int]) -> Tensor:
-        """What a strategy will have clients use as mu in a round from model w [P]; it is of no more use after that."""
-        app, name = flwr("flwr.app"), self.settings.strategy
+    def _mu(self, strategy: Strategy, round_: int, arrays: Any, clients: Sequence[int]) -> Tensor:
+        """What a strategy will have clients use as mu in a round from a model; it is of no more use after that."""
+        name = self.settings.strategy
         for _, part in parts(strategy):
             settle(part, len(clients))
         with calling(name):
-            arrays = app.ArrayRecord({"all": app.Array(w.cpu().numpy())})
             asked = instruct(name, strategy, round_, arrays, clients)
             given = {float(told(message).get(MU, 0.0)) for message in asked.values()}
         if len(given) != 1 or not 0 <= min(given) < float("inf"):
             raise UserError(f"method.strategy = {name}: its {MU} must be one number at least 0, is {sorted(given)}")
         return torch.tensor(given.pop(), dtype=torch.float64)
-
-    def _loss(self, strategy: Strategy, cohort: Cohort, row: int) -> dict[str, float]:
-        """The training loss of a client, under the key that the strategy looks for."""
-        keys = {vars(part)["train_loss_key"] for _, part in parts(strategy) if "train_loss_key" in vars(part)}
-        return {key: float(cohort.losses[row]) for key in keys}
 
     def _flat(self, arrays: Any, cohort: Cohort, model: FlatModel) -> Tensor:
         """What the strategy made of the replies, as a vector [P]; an error if that is no model."""
@@ -219,10 +212,18 @@ def record(cohort: Cohort, model: FlatModel, w: Tensor) -> Any:
     return app.ArrayRecord({span.name: app.Array(np.ascontiguousarray(view.numpy())) for span, view in tensors})
 
 
-def reply(message: Any, arrays: Any, metrics: Mapping[str, float]) -> Any:
+def metrics(strategy: Strategy, cohort: Cohort) -> list[dict[str, float]]:
+    """What each client tells beside its model: its data size and, under the key of who asks for it, its loss."""
+    keys = {vars(part)["train_loss_key"] for _, part in parts(strategy) if "train_loss_key" in vars(part)}
+    losses = cohort.losses.tolist() if keys else [0.0] * len(cohort.clients)
+    pairs = zip(cohort.sizes.tolist(), losses, strict=True)
+    return [{"num-examples": size, **dict.fromkeys(keys, loss)} for size, loss in pairs]
+
+
+def reply(message: Any, arrays: Any, numbers: Mapping[str, float]) -> Any:
     """A client's answer to a message: its model, and what it tells beside."""
     app = flwr("flwr.app")
-    content = app.RecordDict({"arrays": arrays, "metrics": app.MetricRecord(dict(metrics))})
+    content = app.RecordDict({"arrays": arrays, "metrics": app.MetricRecord(dict(numbers))})
     return app.Message(content, reply_to=message)
 
 

@@ -26,6 +26,7 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.explain import describe, fields
 from fedbench.base.settings import load_raw_yaml
 from fedbench.config import TrialConfig
+from fedbench.config.resolve import resolve
 from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS, PAPER_DEFAULTS
 from fedbench.data.partitions import PARTITIONS, DataSettings
@@ -147,7 +148,7 @@ def methods() -> str:
     rows = []
     for name, method in METHODS.items():
         what = says(sys.modules[method.__module__]).rstrip(".")
-        use = PROXY[TrialConfig(**{"method.name": name}).method.proxy_use]
+        use = PROXY[method.Settings(**resolve({"method": {"name": name}})["method"]).proxy_use]
         rows.append((f"`{name}`", what, use, listed_fields(method.Settings, MethodSettings, missing=FROM)))
     return table(("method", "what it does", "proxy set", "settings (`method.KEY`)"), rows)
 

@@ -37,6 +37,8 @@ def test_there_are_ten_models() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "model"), CASES)
 def test_two_rounds_are_finite_recorded_and_resumable(tiny: Make, tmp_path: Path, method: str, model: str) -> None:
+    if method == "flower":
+        pytest.importorskip("flwr", reason="flwr is not installed: pip install -e '.[flower]'")
     size = SMALL if model in LIGHT else SMALLEST
     settings: dict[str, Any] = {**size, "model": model, "method__name": method, "rounds": 2, "clients__epochs": 1}
     if "epochs" in METHODS.get(method).Settings.model_fields:

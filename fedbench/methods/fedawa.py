@@ -67,7 +67,7 @@ class Objective:
 
     def __init__(self, cohort: Cohort, kind: Literal["paper", "code"]) -> None:
         self.kind, self.p = kind, cohort.p.to(torch.float64)
-        self.G, self.along, self.length = gram(cohort), project(cohort, cohort.w), norm(cohort.w)
+        self.G, self.along, self.length = gram(cohort.W, cohort.w), project(cohort, cohort.w), norm(cohort.w)
 
     def weights(self, x: Tensor) -> Tensor:
         """Lambda on the simplex [m]."""

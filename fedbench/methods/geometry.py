@@ -1,4 +1,7 @@
-"""Lengths and angles of the clients' updates d_i = w_i - w_g, in float64, without a float64 copy of all of W."""
+"""Products, lengths and angles of the clients' models, in float64, without a float64 copy of all of W.
+
+All go by blocks of columns: one pass over W, nothing of size m * m * P.
+"""
 
 from collections.abc import Iterator
 
@@ -7,43 +10,51 @@ from torch import Tensor
 
 from fedbench.methods.base import Cohort
 
-BLOCK = 1 << 16  # columns at a time: a block of a cohort's updates stays in the cache
+COLUMNS = 4096  # of a block: it stays in the processor's cache
 
 
-def blocks(P: int) -> Iterator[slice]:
-    """The columns of [m, P], so many at a time."""
-    for start in range(0, P, BLOCK):
-        yield slice(start, min(start + BLOCK, P))
+def blocks(columns: int) -> Iterator[slice]:
+    """Spans of at most COLUMNS columns."""
+    return (slice(start, start + COLUMNS) for start in range(0, columns, COLUMNS))
 
 
-def updates(cohort: Cohort, part: slice) -> Tensor:
-    """Columns of d_i = w_i - w_g [m, columns], float64."""
-    return cohort.W[:, part].to(torch.float64) - cohort.w[part].to(torch.float64)
+def about(W: Tensor, centre: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Blocks of W - c [m, columns] in float64, for models W [m, P] and a centre c [P], each with its columns."""
+    for part in blocks(W.shape[1]):
+        yield part, W[:, part].to(torch.float64, copy=True).sub_(centre[part])
 
 
-def gram(cohort: Cohort) -> Tensor:
-    """<d_i, d_j> [m, m], float64: one pass over W."""
-    m = len(cohort.W)
-    total = torch.zeros(m, m, dtype=torch.float64, device=cohort.W.device)
-    for part in blocks(len(cohort.w)):
-        d = updates(cohort, part)
-        total.addmm_(d, d.T)
-    return total
+def gram(W: Tensor, centre: Tensor) -> Tensor:
+    """<w_i - c, w_j - c> [m, m] in float64, of models W [m, P] about a centre c [P].
+
+    Differences are exact (float64 minus float32), and a squared distance taken from it errs by 1e-16 of the squared
+    distances to the centre: for a centre as near as the old global model that is less than what float32 models can
+    differ by in all their coordinates.
+    """
+    total = torch.zeros(len(W), len(W), dtype=torch.float64, device=W.device)
+    for _, X in about(W, centre):
+        total.addmm_(X, X.T)
+    return symmetric(total)
+
+
+def symmetric(G: Tensor) -> Tensor:
+    """The same without what rounding did to one side alone, so that equal distances are equal."""
+    return (G + G.T) / 2
 
 
 def project(cohort: Cohort, direction: Tensor) -> Tensor:
-    """<d_i, v> [m] with a direction v [P], float64: one pass over W."""
+    """<w_i - w_g, v> [m] with a direction v [P], float64."""
     total = torch.zeros(len(cohort.W), dtype=torch.float64, device=cohort.W.device)
-    for part in blocks(len(cohort.w)):
-        total.addmv_(updates(cohort, part), direction[part].to(torch.float64))
+    for part, X in about(cohort.W, cohort.w):
+        total.addmv_(X, direction[part].to(torch.float64))
     return total
 
 
 def lengths(cohort: Cohort) -> Tensor:
-    """|d_i| [m], float64: one pass over W."""
+    """|w_i - w_g| [m], float64."""
     total = torch.zeros(len(cohort.W), dtype=torch.float64, device=cohort.W.device)
-    for part in blocks(len(cohort.w)):
-        total += updates(cohort, part).square().sum(1)
+    for _, X in about(cohort.W, cohort.w):
+        total += X.square_().sum(1)
     return total.sqrt()
 
 

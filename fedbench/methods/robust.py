@@ -4,7 +4,7 @@ All that depends on distances works on one Gram matrix [m, m] in float64, made i
 no copy of W in float64, nothing of size m * m * P. It lives on the CPU, where small matrices are quickest.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -14,8 +14,8 @@ from pydantic import Field
 from torch import Tensor
 
 from fedbench.methods.base import Cohort, MethodSettings, Update
+from fedbench.methods.geometry import blocks, gram, symmetric
 
-COLUMNS = 4096  # of a block: it stays in the processor's cache
 Rule = Callable[[Tensor], Tensor]  # from the sorted values of every coordinate [K, k] to one value each [K]
 
 
@@ -84,30 +84,6 @@ class Mix:
         return lambda_ if self.A is None else lambda_ @ self.A
 
 
-def blocks(columns: int) -> Iterator[slice]:
-    """Spans of at most COLUMNS columns."""
-    return (slice(start, start + COLUMNS) for start in range(0, columns, COLUMNS))
-
-
-def gram(W: Tensor, centre: Tensor) -> Tensor:
-    """<w_i - c, w_j - c> [m, m] in float64, of models W [m, P] about a centre c [P].
-
-    Differences are exact (float64 minus float32), and a squared distance taken from it errs by 1e-16 of the squared
-    distances to the centre: for a centre as near as the old global model that is less than what float32 models can
-    differ by in all their coordinates.
-    """
-    total = torch.zeros(len(W), len(W), dtype=torch.float64, device=W.device)
-    for part in blocks(W.shape[1]):
-        X = W[:, part].to(torch.float64, copy=True).sub_(centre[part])
-        total.addmm_(X, X.T)
-    return symmetric(total).cpu()
-
-
-def symmetric(G: Tensor) -> Tensor:
-    """The same without what rounding did to one side alone, so that equal distances are equal."""
-    return (G + G.T) / 2
-
-
 def squared_distances(G: Tensor) -> Tensor:
     """|x_i - x_j|^2 [m, m] from a Gram matrix."""
     norms = G.diagonal()
@@ -122,7 +98,7 @@ def distances_to(coefficients: Tensor, G: Tensor) -> Tensor:
 
 def seen(cohort: Cohort, settings: RobustSettings, centre: Tensor) -> tuple[Mix, Tensor]:
     """What the rule gets to see, and the Gram matrix [m, m] of it about a centre [P]."""
-    G = gram(cohort.W, centre)
+    G = gram(cohort.W, centre).cpu()
     if settings.pre == "none":
         return Mix(), G
     A = nearest_neighbours(squared_distances(G), settings.corrupt(len(G)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedbench import ConfigError, TrialConfig
-from fedbench.methods import METHODS, Cohort, Update
+from fedbench.methods import METHODS, Cohort, Update, geometry
 from fedbench.methods import robust as shared
 from fedbench.methods.base import State
 from fedbench.simulation import Simulation
@@ -124,7 +124,7 @@ def naive_clipping(D: Matrix, v: Matrix, iterations: int, tau: float | None) -> 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """P is not a multiple of it."""
-    monkeypatch.setattr(shared, "COLUMNS", 7)
+    monkeypatch.setattr(geometry, "COLUMNS", 7)
 
 
 @pytest.mark.parametrize("pre", PRE)
@@ -271,7 +271,7 @@ def test_distances_between_nearly_equal_float32_models_hold(away: float, error: 
     W = (base * (1 + ulps)).astype(np.float32)  # client i differs by some i units in the last place
     w = (base + away * rng.normal(size=400)).astype(np.float32)
     exact = np.array([[np.sum((x - y) ** 2) for y in W.astype(float)] for x in W.astype(float)])
-    found = shared.squared_distances(shared.gram(torch.from_numpy(W), torch.from_numpy(w))).numpy()
+    found = shared.squared_distances(geometry.gram(torch.from_numpy(W), torch.from_numpy(w))).numpy()
     different = exact > 0
     assert np.max(np.abs(found - exact)[different] / exact[different]) < error
     cohort = make_cohort(p=torch.full((12,), 1 / 12), w=torch.from_numpy(w), W=torch.from_numpy(W))
@@ -319,7 +319,7 @@ LIMITS: list[dict[str, Any]] = [
 def test_at_its_limit_a_rule_is_fedavg_with_equal_sizes(
     tiny: Make, limit: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "COLUMNS", 4096)
+    monkeypatch.setattr(geometry, "COLUMNS", 4096)
 
     def final(**settings: Any) -> Simulation:
         equal = {"data__partition": "iid", "data__train_size": 20, "data__test_size": 30, "model": "resnet8"}

@@ -57,8 +57,8 @@ class RunState:
 
     def draft(self) -> "RunState":
         """A state for a round to fill in: lists of its own, the same tensors."""
-        lists = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
-        return replace(self, **lists)
+        velocity, buffers = (None if kept is None else list(kept) for kept in (self.velocity, self.client_buffers))
+        return replace(self, velocity=velocity, client_buffers=buffers, history=list(self.history))
 
 
 class Trained(NamedTuple):

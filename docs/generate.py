@@ -43,7 +43,8 @@ from fedbench.store.trackers import TRACKERS
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n).*?^(<!-- end of generated: \2 -->)", re.DOTALL | re.MULTILINE)
-PROXY = {"none": "none", "unlabelled": "images", "labelled": "images and labels"}
+PROXY = {"none": "", "unlabelled": "proxy images", "labelled": "proxy images and labels"}
+REPORTS = {"loss": "training losses", "class_counts": "class counts"}
 FROM = "by data set"
 
 
@@ -148,9 +149,13 @@ def methods() -> str:
     rows = []
     for name, method in METHODS.items():
         what = says(sys.modules[method.__module__]).rstrip(".")
-        use = PROXY[method.Settings(**resolve({"method": {"name": name}})["method"]).proxy_use]
-        rows.append((f"`{name}`", what, use, listed_fields(method.Settings, MethodSettings, missing=FROM)))
-    return table(("method", "what it does", "proxy set", "settings (`method.KEY`)"), rows)
+        settings = method.Settings(**resolve({"method": {"name": name}})["method"])
+        told = [f"clients' {REPORTS[report]}" for report in settings.reports]
+        seen = ", ".join(filter(None, (PROXY[settings.proxy_use], *told))) or "-"
+        rows.append((f"`{name}`", what, seen, listed_fields(method.Settings, MethodSettings, missing=FROM)))
+    return table(
+        ("method", "what it does", "what it sees beside models and data sizes", "settings (`method.KEY`)"), rows
+    )
 
 
 def built(name: str) -> tuple[torch.nn.Module, tuple[int, int, int]]:

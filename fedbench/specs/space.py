@@ -14,7 +14,7 @@ from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.library import built_in, load
-from fedbench.specs.names import variant_name
+from fedbench.specs.names import ScaleName, variant_name
 from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
 from fedbench.specs.parts import ScoreSpec
 
@@ -24,13 +24,13 @@ TINY_TRIALS = 3
 DIRECTIONS: Mapping[str, Literal["max", "min"]] = {"validation_accuracy": "max", "validation_loss": "min"}
 
 Budget = Annotated[int, Field(ge=1)]
-SpaceScaleName = Literal["quick", "paper"]
 
 
 class SpaceScale(Strict):
     """What a scale changes: base settings are merged, the rest replaces."""
 
     base: dict[str, Any] = {}
+    methods: Annotated[list[str], Field(min_length=1)] | None = None
     trials: Budget | None = None
     rounds: Budget | None = None
     suggestion_seeds: Seeds | None = None
@@ -64,8 +64,8 @@ class Space(Strict):
     """whose mean scores a suggestion"""
     seeds: Seeds
     """of the table at the end"""
-    scales: dict[SpaceScaleName, SpaceScale]
-    """what quick and paper change"""
+    scales: dict[ScaleName, SpaceScale]
+    """what quick and paper change; tiny is quick, made tiny, with the base that stands here"""
 
     @property
     def direction(self) -> Literal["max", "min"]:
@@ -195,15 +195,20 @@ def expand_space(
 ) -> ScaledSpace:
     """A space at a scale, with base settings changed, methods picked, seeds and budget replaced; all of it checked."""
     stem, space = load("search_spaces", name, Space, "search space")
-    spec = space.scales.get(cast(SpaceScaleName, "quick" if scale == "tiny" else scale))
+    spec = space.scales.get(cast(ScaleName, "quick" if scale == "tiny" else scale))
     if spec is None:
         raise UserError(f"search space '{stem}' has no scale '{scale}'; it has {', '.join(space.scales)}")
     check_changes(changes, {"method": [nest(settings, stem) for settings in (space.methods or {"": {}}).values()]})
     tiny = scale == "tiny"
     base = merge(nest(space.base, stem), nest(spec.base, stem))
-    base = merge(merge(base, nest(TINY) if tiny else {}), changes)
+    if tiny:
+        base = merge(merge(base, nest(TINY)), nest(space.scales.get("tiny", SpaceScale()).base, stem))
+    base = merge(base, changes)
     validation, base = _validation(base, stem)
-    chosen = _pick(_arms(space, base, stem), only)
+    arms = _arms(space, base, stem)
+    chosen = (
+        _pick(arms, only, "--only method=") if only else _pick(arms, spec.methods, f"{stem}: scales.{scale}.methods: ")
+    )
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
     scaled = ScaledSpace(
@@ -271,13 +276,13 @@ def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> No
             )
 
 
-def _pick(arms: list[Arm], only: Sequence[str] | None) -> list[Arm]:
-    """The methods that --only names, alone or with commas between them, in the file's order."""
+def _pick(arms: list[Arm], only: Sequence[str] | None, where: str) -> list[Arm]:
+    """The methods that --only or a scale names, alone or with commas between them, in the file's order; or all."""
     labels = [arm.label for arm in arms]
     wanted = [label for given in only or () for label in ([given] if given in labels else given.split(","))]
     for label in wanted:
         if label not in labels:
-            raise ConfigError(f"--only method={label}: {unknown('method', label, labels)}")
+            raise ConfigError(f"{where}{label}: {unknown('method', label, labels)}")
     return [arm for arm in arms if only is None or arm.label in wanted]
 
 

@@ -95,6 +95,7 @@ def written(value: Any) -> str:
 def default(field: FieldInfo, missing: str = "") -> str:
     """A field's default, as users write it."""
     value = field.get_default(call_default_factory=True)
+    value = value.name if isinstance(value, MethodSettings) else value
     return missing if value is PydanticUndefined else written(value)
 
 

@@ -251,7 +251,7 @@ def _words(annotation: Any, value: object) -> str:
     origin = get_origin(annotation)
     if origin is Literal:
         names = [str(name) for name in get_args(annotation)]
-        near = get_close_matches(str(value), names, n=1)
+        near = get_close_matches(str(value), names, n=1) if value is not None else []
         return f"one of {', '.join(names)}" + (f" (did you mean '{near[0]}'?)" if near else "")
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(describe(member, value) for member in get_args(annotation)))

@@ -40,6 +40,7 @@ from fedbench.specs.space import Space
 from fedbench.specs.study import Study
 from fedbench.store.metrics import METRICS
 from fedbench.store.trackers import TRACKERS
+from fedbench.templates import EXAMPLES
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n).*?^(<!-- end of generated: \2 -->)", re.DOTALL | re.MULTILINE)
@@ -296,8 +297,16 @@ def options(door: str) -> str:
     return table(("option", "what it does"), rows)
 
 
+def example(kind: str) -> str:
+    """The whole example of a kind, which `fedbench new` writes under another name."""
+    chosen = EXAMPLES[kind]
+    language = {".py": "python", ".yaml": "yaml"}[Path(chosen.file).suffix]
+    return f"```{language}\n{chosen.text}```"
+
+
 LISTS: Mapping[str, Callable[[], str]] = {
     **{f"options-{name}": partial(options, door) for name, door in COMMANDS.items()},
+    **{f"example-{kind}": partial(example, kind) for kind in EXAMPLES},
     "study-file": partial(file_keys, Study),
     "space-file": partial(file_keys, Space),
     "columns": curves,

@@ -1,4 +1,4 @@
-"""All command lines under one name: fedbench study|search|trial|report|data|clean."""
+"""All command lines under one name: fedbench study|search|trial|report|data|new|clean."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +12,7 @@ COMMANDS = {
     "trial": "fedbench.trial",
     "report": "fedbench.report",
     "data": "fedbench.data.__main__",
+    "new": "fedbench.new",
     "clean": "fedbench.clean",
 }
 

@@ -9,6 +9,11 @@ import ray
 from hypothesis import settings
 
 from fedbench import TrialConfig
+from fedbench.data.base import DATASETS
+from fedbench.data.partitions import PARTITIONS
+from fedbench.indicators import INDICATORS
+from fedbench.methods import METHODS
+from fedbench.models import MODELS
 from fedbench.simulation.record import Record
 from fedbench.terminal.command import run
 
@@ -46,6 +51,15 @@ def tiny() -> Callable[..., TrialConfig]:
         return TrialConfig(**{**TINY, **{key.replace("__", "."): value for key, value in settings.items()}})
 
     return make
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS):
+        registry.items()  # all that comes with fedbench is there
+        for name in ("_items", "_versions", "_modules", "_sorted"):
+            monkeypatch.setattr(registry, name, type(getattr(registry, name))(getattr(registry, name)))
 
 
 @pytest.fixture

@@ -5,8 +5,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {  # what an example registers -> the folder of its kind
@@ -43,18 +46,29 @@ print(*(finding.evidence for finding in report.findings), sep="\\n")
 """
 
 
+def blocks() -> list[str]:
+    """Every module of the page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
+
+
+def block(mark: str) -> str:
+    """The one module that says something."""
+    (found,) = (text for text in blocks() if mark in text)
+    return found
+
+
 def examples() -> dict[str, str]:
-    """Every module of the page by the folder of its kind."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
-    found = {folder: [b for b in blocks if re.search(rf"^{re.escape(m)}", b, re.M)] for m, folder in FOLDERS.items()}
-    assert all(len(blocks) == 1 for blocks in found.values())
-    assert len(blocks) == len(FOLDERS), "an example is of no kind"
-    return {folder: block for folder, (block,) in found.items()}
+    """The modules that the study uses, by the folder of their kind: all but the one with images, and a test."""
+    chosen = [text for text in blocks() if text not in (block("my_images"), block("check_method("))]
+    found = {folder: [b for b in chosen if re.search(rf"^{re.escape(m)}", b, re.M)] for m, folder in FOLDERS.items()}
+    assert all(len(texts) == 1 for texts in found.values())
+    assert len(chosen) == len(FOLDERS), "an example is of no kind"
+    return {folder: text for folder, (text,) in found.items()}
 
 
 def study() -> str:
-    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
-    return str(block)
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL)
+    return str(text)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -99,6 +113,40 @@ def test_the_same_modules_work_from_outside_the_package(tmp_path: Path) -> None:
         (tmp_path / f"my_module_{number}.py").write_text(module)
     (tmp_path / "mine.yaml").write_text(study())
     run(tmp_path, "mine.yaml", *modules)
+
+
+IMAGES = """
+import sys
+from fedbench.data.__main__ import main
+from fedbench.testing import check_dataset
+main(["check", "my_images", "--import", "my_images"])
+check_dataset("my_images")
+"""
+
+
+def test_images_in_a_folder_are_read_as_the_page_says(tmp_path: Path) -> None:
+    (tmp_path / "my_images.py").write_text(block("my_images"))
+    empty = subprocess.run([sys.executable, "-c", IMAGES], cwd=tmp_path, capture_output=True, text=True)
+    assert "there are no images in train/CLASS/*.png" in empty.stderr.splitlines()[-1]
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 6), ("test", 4)):
+        for name in ("cat", "dog"):
+            folder = tmp_path / "images" / part / name
+            folder.mkdir(parents=True)
+            for number in range(count):  # of any size, in colours or not
+                pixels = rng.integers(0, 255, (30 + number, 40) if number % 2 else (50, 40, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{number}.png")
+    read = subprocess.run([sys.executable, "-c", IMAGES], cwd=tmp_path, capture_output=True, text=True)
+    assert (read.returncode, read.stderr) == (0, "")
+    assert "my_images: 12 train and 8 test images of 3x32x32, 2 classes, as they should be" in read.stdout
+
+
+def test_the_test_on_the_page_passes(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "fedbench" / "templates"))
+    names: dict[str, Any] = {}
+    exec(block("check_method("), names)
+    monkeypatch.delitem(sys.modules, "my_median")
+    names["test_my_median_keeps_its_promises"]()
 
 
 @pytest.mark.parametrize("folder", FOLDERS.values())

@@ -1,6 +1,8 @@
 """The registry of models and how one is built and initialised."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
@@ -45,10 +47,18 @@ def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
     return module
 
 
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Modules that are built in here have shapes, but no weights; those that they read from a file are passed over."""
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")
+        yield
+
+
 @lru_cache
 def has_batch_norm(name: str, shape: Shape, num_classes: int) -> bool:
     """Whether the model has running statistics; found by building it without memory."""
-    with torch.device("meta"):
+    with without_memory():
         return any(buffer.is_floating_point() for buffer in build(name, shape, num_classes).buffers())
 
 
@@ -56,7 +66,7 @@ def has_batch_norm(name: str, shape: Shape, num_classes: int) -> bool:
 def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
     """What is wrong with a model's output for two images, if anything; found without memory."""
     try:
-        with torch.device("meta"):
+        with without_memory():
             module = build(name, shape, num_classes)
             if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters()):
                 return "it has lazy layers; give them their sizes"
@@ -78,7 +88,7 @@ def needs_two(name: str, shape: Shape, num_classes: int) -> bool:
     """Whether the model cannot train on a single image, as batch norm over vectors cannot; found without memory."""
     if not has_batch_norm(name, shape, num_classes):
         return False
-    with torch.device("meta"):
+    with without_memory():
         module = build(name, shape, num_classes).train()
         try:
             module(torch.zeros(1, *shape))

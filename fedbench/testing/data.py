@@ -1,6 +1,6 @@
 """What data sets and partitions promise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ def check_dataset(name: str, data_dir: Path | None = None) -> None:
     dataset = DATASETS.get(name)
     with said_as_broken_promise():
         first, second = (load_arrays(dataset, data_dir) for _ in range(2))
+    pairs: Iterable[tuple[Any, Any]] = zip(first, second, strict=True)
     promise(
-        all(np.array_equal(one, other) for one, other in zip(first, second, strict=True)),
+        all(np.array_equal(one, other) for one, other in pairs),
         f"data set '{name}': two readings gave different arrays; fix the order of files and the seed of any draw",
     )
     missing = sorted(set(range(dataset.num_classes)) - set(first.train_labels.tolist()))
@@ -82,7 +83,7 @@ def check_shards(name: str, partition: Partition[Any], settings: DataSettings, c
     promise(bool(np.isin(dealt, samples).all()), f"{what}: deals out a sample that is not among those it was given")
     promise(len(np.unique(dealt)) == len(dealt), f"{what}: deals out a sample twice")
     promise(
-        all(np.array_equal(one, other) for one, other in zip(shards, again, strict=True)),
+        all(map(np.array_equal, shards, again)),
         f"{what}: the same generator gave other shards the second time; draw from `rng` alone",
     )
     untouched = np.array_equal(samples, before[0]) and np.array_equal(labels, before[1])

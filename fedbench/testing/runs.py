@@ -21,11 +21,11 @@ def promise(kept: bool, sentence: str) -> None:
 
 
 @contextmanager
-def said_as_broken_promise(*others: type[Exception]) -> Iterator[None]:
-    """What a run itself refuses is a broken promise, too, and so are other errors that are named."""
+def said_as_broken_promise(kind: type[Exception] = UserError) -> Iterator[None]:
+    """What a run itself refuses is a broken promise, too; or another kind of error, if it is named."""
     try:
         yield
-    except (UserError, *others) as error:
+    except kind as error:
         raise AssertionError(str(error)) from error
 
 

@@ -1,4 +1,7 @@
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ from fedbench.data.__main__ import main
 from fedbench.data.base import DATASETS, Arrays, Dataset, register_dataset
 from fedbench.data.sets.cifar import CIFAR10, CIFAR100
 from fedbench.simulation.federation import load_arrays
+from fedbench.templates import write
 
 
 def test_the_embedded_set_is_4000_and_1000_digits_evenly_over_the_classes() -> None:
@@ -96,3 +100,29 @@ def test_a_set_from_outside_is_used_by_its_name() -> None:
     base = DATASETS.get("mnist5k")
     register_dataset(Dataset("my-digits", (1, 28, 28), 10, 4000, 1000, base.load, defaults=base.defaults), "1")
     assert TrialConfig(**{"data.name": "my-digits"}).rounds == 50
+
+
+def test_a_set_that_is_imported_is_checked_like_any_other(forgotten, command, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    write("dataset", "door_squares", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, _, error = command(main, "check", "door_squares")
+    assert (code, "unknown data set 'door_squares'" in error) == (2, True)
+    for action in ("get", "check"):
+        code, out, _ = command(main, action, "door_squares", "--import", "door_squares")
+        assert code == 0
+        assert "door_squares: 1000 train and 200 test images of 1x8x8, 4 classes, as they should be" in out
+
+
+def test_a_set_of_an_installed_package_needs_no_import(tmp_path: Path) -> None:
+    write("dataset", "installed_squares", tmp_path)
+    package = tmp_path / "squares-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: squares\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[fedbench.plugins]\nsquares = installed_squares\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    result = subprocess.run(
+        [sys.executable, "-m", "fedbench.data", "check", "installed_squares"],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.stdout.startswith("installed_squares: 1000 train and 200 test images"), result.stderr

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from fedbench import ConfigError, TrialConfig, UserError, simulate
@@ -88,3 +90,24 @@ def test_a_rest_of_one_sample_is_left_out_where_the_model_cannot_take_it(tiny: M
     assert {len(shard) for shard in simulation.federation.split.shards} == {33}
     assert [record.diverged for record in simulate(config)] == [None] * 3
     assert not any(needs_two(name, (3, 32, 32), 10) for name in MODELS if MODELS.version(name) is None), "and no other"
+
+
+def test_a_model_may_start_from_weights_in_a_file_without_a_word(
+    tiny: Make, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    def net(n: int) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, n), nn.BatchNorm1d(n))
+
+    def trained(shape: Any, n: int) -> nn.Module:
+        module = net(n)
+        module.load_state_dict(torch.load(tmp_path / "start.pt", map_location="cpu", weights_only=True))
+        return module
+
+    start = net(10)
+    torch.save(start.state_dict(), tmp_path / "start.pt")
+    if "from_file" not in MODELS:
+        register_model("from_file")(trained)
+    simulation = Simulation(tiny(model="from_file"))
+    assert torch.equal(simulation.state.w[:7840], start[1].weight.detach().reshape(-1))  # type: ignore[index]
+    simulation.step()
+    assert not [str(warning.message) for warning in recwarn]

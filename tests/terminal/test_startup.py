@@ -43,6 +43,8 @@ def imported(module: str, *arguments: str) -> tuple[str, str]:
         ("fedbench.trial", ["--help"], 0),
         ("fedbench.trial", ["--resume"], 2),
         ("fedbench.clean", ["--help"], 0),
+        ("fedbench.new", ["--help"], 0),
+        ("fedbench.new", ["method", "My-Rule"], 2),
         ("fedbench.data", ["--help"], 0),
     ],
 )

@@ -1,0 +1,33 @@
+"""Begin something of one's own: python -m fedbench.new method my_rule writes my_rule.py, which works, and its test."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedbench.templates import EXAMPLES, usage, write
+from fedbench.terminal.command import DONE, Parser, run
+from fedbench.terminal.options import folder
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of this command."""
+    options = Parser(prog="python -m fedbench.new", description="Begin something of your own, with its test.")
+    options.add_argument("kind", choices=list(EXAMPLES), help="what to begin")
+    options.add_argument("name", metavar="NAME", help="what to call it, such as my_rule")
+    options.add_argument("--to", type=folder, default=Path(), metavar="DIR", help="where to write (the current folder)")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it; returns the exit code."""
+    options = parser().parse_args(arguments)
+    file, test = write(options.kind, options.name, options.to)
+    there = "" if options.to == Path() else f"cd {options.to} && "
+    print(f"{file} and {test}; try them:")
+    print(f"    {there}python -m fedbench.{usage(options.kind, options.name)}")
+    print(f"    {there}python -m pytest {test.name}")
+    return DONE
+
+
+if __name__ == "__main__":
+    run(main)

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from fedbench.methods import Cohort, ProxyData, Server
+from fedbench.methods import Cohort, LocalWork, ProxyData, Server
 from fedbench.methods.feddf import FedDFSettings
 from fedbench.methods.fedlaw import FedLAWSettings
 from fedbench.methods.finetune import distil, teacher_logits
 from fedbench.methods.learned import WeightLearner
-from fedbench.models import initial
+from fedbench.models import FlatModel, initial
 
 CPU = torch.device("cpu")
 M = 20  # clients
@@ -42,7 +42,17 @@ def setting(model: str, size: int) -> tuple[Cohort, Server]:
     server = Server(flat, ProxyData(x, torch.randint(0, 10, (size,)), batches), lambda _: np.random.default_rng(0))
     w = flat.w.clone()
     W, p = w + 0.01 * torch.randn(M, len(w)), torch.full((M,), 1 / M)
-    return Cohort(1, tuple(range(M)), p, w, W, W[:, :0], w[:0], "average", 1.0, M), server
+    return cohort_of(flat, p, w, W), server
+
+
+def cohort_of(flat: FlatModel, p: torch.Tensor, w: torch.Tensor, W: torch.Tensor) -> Cohort:
+    """A first round of clients without running statistics."""
+    m = len(W)
+    work = LocalWork(torch.full((m,), 28.0, dtype=torch.float64), 2, 128, 0.08, 0.9, True, 5e-4)
+    sizes = torch.full((m,), 1792)
+    return Cohort(
+        1, tuple(range(m)), p, w, W, W[:, :0], w[:0], "average", 1.0, m, sizes=sizes, work=work, layers=flat.layers
+    )
 
 
 def timed(run: Callable[[], object]) -> float:

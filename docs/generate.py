@@ -26,6 +26,8 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.explain import describe, fields
 from fedbench.base.settings import load_raw_yaml
 from fedbench.config import TrialConfig
+from fedbench.config.resolve import resolve
+from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS, PAPER_DEFAULTS
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.indicators import INDICATORS
@@ -42,7 +44,8 @@ from fedbench.templates import EXAMPLES
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n).*?^(<!-- end of generated: \2 -->)", re.DOTALL | re.MULTILINE)
-PROXY = {"none": "none", "unlabelled": "images", "labelled": "images and labels"}
+PROXY = {"none": "", "unlabelled": "proxy images", "labelled": "proxy images and labels"}
+REPORTS = {"loss": "training losses", "class_counts": "class counts"}
 FROM = "by data set"
 
 
@@ -93,6 +96,7 @@ def written(value: Any) -> str:
 def default(field: FieldInfo, missing: str = "") -> str:
     """A field's default, as users write it."""
     value = field.get_default(call_default_factory=True)
+    value = value.name if isinstance(value, MethodSettings) else value
     return missing if value is PydanticUndefined else written(value)
 
 
@@ -124,6 +128,7 @@ def settings() -> str:
     """Every key of a config, but the methods' own."""
     by_data = {key for _, dataset in DATASETS.items() for key in dataset.defaults} | set(PAPER_DEFAULTS)
     names: dict[str, Iterable[str]] = {"data.name": DATASETS, "data.partition": PARTITIONS, "model": MODELS}
+    names["clients.corruption"] = CORRUPTIONS
     fixed = {"data.partition": "`dirichlet`", "bn": "by method", "proxy.size": "10 a class"}
     rows: dict[str, list[str]] = {}
     for key, field, owner in fields(TrialConfig):
@@ -146,9 +151,13 @@ def methods() -> str:
     rows = []
     for name, method in METHODS.items():
         what = says(sys.modules[method.__module__]).rstrip(".")
-        use = PROXY[TrialConfig(**{"method.name": name}).method.proxy_use]
-        rows.append((f"`{name}`", what, use, listed_fields(method.Settings, MethodSettings, missing=FROM)))
-    return table(("method", "what it does", "proxy set", "settings (`method.KEY`)"), rows)
+        settings = method.Settings(**resolve({"method": {"name": name}})["method"])
+        told = [f"clients' {REPORTS[report]}" for report in settings.reports]
+        seen = ", ".join(filter(None, (PROXY[settings.proxy_use], *told))) or "-"
+        rows.append((f"`{name}`", what, seen, listed_fields(method.Settings, MethodSettings, missing=FROM)))
+    return table(
+        ("method", "what it does", "what it sees beside models and data sizes", "settings (`method.KEY`)"), rows
+    )
 
 
 def built(name: str) -> tuple[torch.nn.Module, tuple[int, int, int]]:
@@ -193,6 +202,16 @@ def partitions() -> str:
         for name, partition in PARTITIONS.items()
     ]
     return table(("partition", "how", "settings"), rows)
+
+
+def corruptions() -> str:
+    """Every corruption with its default scale."""
+    rows = []
+    for name, corruption in CORRUPTIONS.items():
+        scales = {corruption.default_scale(20, k) for k in range(1, 20)}
+        scale = "by m and k" if len(scales) > 1 else "-" if scales == {None} else written(*scales)
+        rows.append((f"`{name}`", says(type(corruption)), scale))
+    return table(("corruption", "what corrupted clients do", "default scale"), rows)
 
 
 def indicators() -> str:
@@ -294,7 +313,7 @@ LISTS: Mapping[str, Callable[[], str]] = {
     **{
         make.__name__: make
         for make in (
-            *(settings, methods, models, datasets, partitions, indicators, files),
+            *(settings, methods, models, datasets, partitions, corruptions, indicators, files),
             *(metrics, plots, checks, trackers, studies, spaces),
         )
     },

@@ -17,6 +17,7 @@ FOLDERS = {  # what an example registers -> the folder of its kind
     "@register_model": "fedbench/models",
     "register_dataset(": "fedbench/data/sets",
     "@register_partition": "fedbench/data/partitions",
+    "@register_corruption": "fedbench/corruptions",
     "@register_indicator": "fedbench/indicators",
     "register_metric(": "fedbench/store/metrics",
     "@register_plot": "fedbench/reports/plots",
@@ -87,6 +88,7 @@ def run(folder: Path, *arguments: str) -> None:
     assert (report / "classes.png").stat().st_size > 5000
     assert (report / "drift.png").stat().st_size > 5000
     (trial, *_) = (folder / "out" / "trials").iterdir()
+    assert "lambda_corrupted" in (trial / "indicators.csv").read_text()
     assert (trial / "my_drift.csv").read_text().startswith("round,client,distance\n")
     assert len(list((folder / "out" / "my_lines").iterdir())) == 8
 

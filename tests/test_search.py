@@ -86,9 +86,10 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     assert "2 suggestions, 0 of them done" in text
     folder = out / "searches" / "mine" / "quick"
     assert {path.name for path in folder.iterdir()} == {
-        *("best.yaml", "trials.csv", "table.csv", "table.md", "optuna.sqlite3", ".lock"),
-        *(f"{plot}.{ending}" for plot in ("history", "importance", "slice") for ending in ("png", "svg")),
+        *("best.yaml", "trials.csv", "table.csv", "table.md", "table.tex", "optuna.sqlite3", ".lock"),
+        *(f"{plot}.{ending}" for plot in ("history", "importance", "slice") for ending in ("png", "svg", "pdf")),
     }
+    assert "of a variant" not in text
     assert "optuna-dashboard sqlite:///" in text
     assert "rounds: 6 of 6 run, each with 2 seeds; ASHA saved 0" in text
 
@@ -117,14 +118,21 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     expanded = expand(str(study), "quick", changes={}, only={}, seeds=None)
     assert all(Store(out).get(other) for other in expanded.trials)
 
-    # again: nothing; one more: one more
+    # again: nothing, nor for a table of fewer seeds, which has a folder of its own; one more: one more
     before = values(search)
+    written = {path: path.read_bytes() for path in folder.glob("t*")}
     with monkeypatch.context() as patch:
         patch.setattr(ray, "is_initialized", lambda: False)
         patch.setattr(ray, "init", None)  # Ray is not even asked for
         code, text, _ = command(main, file, "--out", str(out), "--trials", "2")
+        assert (code, "2 suggestions, 2 of them done" in text) == (0, True)
+        code, text, _ = command(main, file, "--out", str(out), "--trials", "2", "--seeds", "9")
     assert code == 0
-    assert "2 suggestions, 2 of them done" in text
+    assert f"these are of a variant of the search; the whole search's go to {folder}\n" in text
+    assert "Mine (scale quick; only seeds=9): test accuracy (%), one seed (9)" in text
+    assert (folder / "seeds=9" / "table.tex").exists()
+    assert not (folder / "seeds=9" / "optuna.sqlite3").exists()  # the suggestions are the whole search's
+    assert {path: path.read_bytes() for path in written} == written
     assert values(search) == before
     code, text, _ = command(main, file, "--out", str(out), "--trials", "3", *ONE)
     assert code == 0
@@ -158,10 +166,29 @@ def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command
     assert load_yaml(folder / "best-fedavg-twice.yaml")["clients"]["epochs"] == 2
     code, _, _ = command(main, file, "--out", str(out), "--trials", "4", "--strict")
     assert code == ("diverged" in found)
-    code, _, error = command(main, file, "--out", str(out), "--set", "data.alpha=7")
+
+    # what --only leaves has a table of its own; what --set changes is another search, what the file does is refused
+    code, text, _ = command(main, file, "--out", str(out), "--trials", "4", "--only", "method=FedAvg twice")
+    assert code == 0
+    assert "4 suggestions, 4 of them done" in text
+    assert list(pd.read_csv(folder / "method=FedAvg-twice" / "table.csv")["method"]) == ["FedAvg twice"]
+    assert list(pd.read_csv(folder / "table.csv")["method"]) == ["FedAvg", "FedAvg twice"]
+    code, text, _ = command(main, file, "--out", str(out), "--trials", "4", "--set", "data.alpha=7", "--dry-run")
+    assert (code, text.count("4 of 4 suggestions to run")) == (0, 2)
+    Path(file).write_text(TWO_METHODS.replace("clients.count: 5", "clients.count: 4"))
+    code, _, error = command(main, file, "--out", str(out))
     assert code == 2
     assert "of another space (other settings)" in error
     assert len(error.strip().splitlines()) == 1
+    node: Any = ray._private.worker._global_node
+    logs = Path(node.get_logs_dir_path()).glob("worker-*.err")
+    log = "".join(path.read_text() for path in logs)  # of its workers, for who watches the dashboard
+    for search in (one, two):
+        for trial in search.settled:
+            line = f"{search.arm.label}, suggestion {trial.number}: "
+            assert (log.count(f"{line}starts\n"), log.count(f"{line}{outcome(trial)}")) == (1, 1)
+            assert log.count(f"{line}round ") == (2 if outcome(trial) == "done" else 0)
+    assert "FedAvg twice, tuned, seed 8: starts (trial " in log
 
 
 @pytest.mark.slow

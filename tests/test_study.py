@@ -34,7 +34,7 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     assert (folder / "data.alpha=100+seeds=8" / "table.csv").is_file()
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
         *("table.csv", "table.md", "table.tex", "cells.csv", "trials.csv"),
-        *("rounds.csv.gz", "curves.png", "curves.svg"),
+        *("rounds.csv.gz", "curves.png", "curves.svg", "curves.pdf"),
     }
     table, cells = pd.read_csv(folder / "table.csv"), pd.read_csv(folder / "cells.csv")
     assert table.shape == (2, 3)

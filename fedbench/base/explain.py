@@ -57,7 +57,7 @@ def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
     if kind == WRONG:
         return f"{spot.key}: {context['message']}" if spot.key else str(context["message"])
     if kind == "extra_forbidden" and spot.owner:
-        return _unknown_key(spot, model)
+        return _unknown_key(spot, model, raw)
     if kind == "missing":
         return f"{spot.key} is missing"
     if kind == "invalid_key":
@@ -155,10 +155,11 @@ def _item(annotation: Any) -> Any:
     return (get_args(annotation) or (Any,))[-1]
 
 
-def _unknown_key(spot: _Spot, model: type[BaseModel]) -> str:
+def _unknown_key(spot: _Spot, model: type[BaseModel], raw: Any) -> str:
     assert spot.owner is not None
     stem, _, leaf = spot.key.rpartition(".")
     same_leaf = [name for name in keys(model) if name.rpartition(".")[2] == leaf and name != spot.key]
+    same_leaf = [name for name in same_leaf if _follow(model, raw, tuple(name.split("."))).annotation is not None]
     known = written_fields(spot.owner)
     near = same_leaf or [f"{stem}.{name}".lstrip(".") for name in get_close_matches(leaf, known, n=1)]
     hint = f"did you mean '{near[0]}'? " if near else ""
@@ -192,14 +193,15 @@ class Key(NamedTuple):
     owner: type[BaseModel]
 
 
-def fields(model: type[BaseModel]) -> Iterator[Key]:
-    """All dotted keys of a settings type; of those that depend on a choice, all."""
+def fields(model: type[BaseModel], above: tuple[type[BaseModel], ...] = ()) -> Iterator[Key]:
+    """All dotted keys of a settings type; of those that depend on a choice, all, but none within itself."""
     for name, field in model.model_fields.items():
         inner = list(_inner(field))
         if not inner:
             yield Key(name, field, model)
         for part in inner:
-            yield from (item._replace(key=f"{name}.{item.key}") for item in fields(part))
+            if part not in (model, *above):
+                yield from (item._replace(key=f"{name}.{item.key}") for item in fields(part, (model, *above)))
 
 
 def _inner(field: FieldInfo) -> Iterator[type[BaseModel]]:
@@ -249,7 +251,7 @@ def _words(annotation: Any, value: object) -> str:
     origin = get_origin(annotation)
     if origin is Literal:
         names = [str(name) for name in get_args(annotation)]
-        near = get_close_matches(str(value), names, n=1)
+        near = get_close_matches(str(value), names, n=1) if value is not None else []
         return f"one of {', '.join(names)}" + (f" (did you mean '{near[0]}'?)" if near else "")
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(describe(member, value) for member in get_args(annotation)))

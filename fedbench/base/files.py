@@ -1,9 +1,14 @@
-"""Writing files so that a reader, or a crash, never meets half of one."""
+"""Writing files so that a reader, or a crash, never meets half of one; and naming them."""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
+
+
+def safe_name(text: str, allowed: str = "=,.-_") -> str:
+    """A text as the name of a file or folder: every character but letters, digits and the allowed ones is a dash."""
+    return "".join(c if c.isalnum() or c in allowed else "-" for c in text)
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from fedbench.base.errors import ConfigError
 from fedbench.config.resolve import named
+from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators import INDICATORS
 from fedbench.models import MODELS
@@ -35,7 +36,19 @@ def check(config: "TrialConfig") -> None:
     for _, indicator in INDICATORS.items():
         if complaint := indicator.check(config.indicators, n, config.participants):
             raise ConfigError(complaint)
+    if complaint := config.method.check(config.participants):
+        raise ConfigError(complaint)
+    check_corruption(config)
     check_proxy(config)
+
+
+def check_corruption(config: "TrialConfig") -> None:
+    """It must be known, and have a scale if one is set."""
+    clients = config.clients
+    corruption = named("clients.corruption", clients.corruption, CORRUPTIONS.get)
+    if clients.corruption_scale is not None and corruption.default_scale(config.participants, 1) is None:
+        wrong = f"clients.corruption={corruption.name} has no scale; must be null"
+        raise ConfigError(f"clients.corruption_scale = {clients.corruption_scale}: {wrong}")
 
 
 def check_proxy(config: "TrialConfig") -> None:

@@ -5,6 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fedbench.base.settings import Settings
+from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators.base import canonical_indicators
@@ -19,6 +20,7 @@ LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
 # Raised by hand whenever the same config gives other results than before (tests/test_golden.py tells).
 SIMULATION_VERSION = 1
 
+PAPERS_CORRUPTION = "swap"  # the only one there was, when it had no name in the form
 ALPHAS = ("alpha", "alpha2")  # null in the form of partitions that have none
 
 
@@ -52,6 +54,16 @@ def _normalise_clients(clients: Settings, config: "TrialConfig") -> None:
         clients["holdout"] = 0
     if not config.clients.momentum:
         clients["momentum_state"] = "reset"
+    clients |= _corruption(clients.pop("corruption"), clients.pop("corruption_scale"), config)
+
+
+def _corruption(name: str, scale: float | None, config: "TrialConfig") -> Settings:
+    """What counts of a corruption: nothing of the paper's or where no client is corrupted, no scale that is its own."""
+    if not config.corrupted_clients or name == PAPERS_CORRUPTION:
+        return {}
+    m, corruption = config.participants + config.method.proxy_as_client, CORRUPTIONS.get(name)
+    defaults = {corruption.default_scale(m, k) for k in range(1, min(m, config.corrupted_clients) + 1)}
+    return {"corruption": name} | ({} if scale is None or defaults == {scale} else {"corruption_scale": scale})
 
 
 def versions(config: "TrialConfig") -> Settings:
@@ -60,7 +72,9 @@ def versions(config: "TrialConfig") -> Settings:
         "data": DATASETS.version(config.data.name),
         "partition": PARTITIONS.version(config.data.partition),
         "model": MODELS.version(config.model),
+        "corruption": CORRUPTIONS.version(config.clients.corruption) if config.corrupted_clients else None,
         "method": METHODS.version(config.method.name),
+        **{f"method {name}": METHODS.version(name) for name in config.method.methods[1:]},
     }
     given = {kind: version for kind, version in outside.items() if version is not None}
     return {"simulation": SIMULATION_VERSION, **given}

@@ -11,6 +11,8 @@ from fedbench.methods import METHODS, Method
 
 T = TypeVar("T")
 
+WRAPPED = "fedavg"  # the method that a wrapper wraps, unless it is told
+
 
 def resolve(settings: Settings) -> Settings:
     """Nested settings with the defaults that depend on other settings filled in; wrong types are left for later.
@@ -24,8 +26,8 @@ def resolve(settings: Settings) -> Settings:
     data, method = (merge(defaults[group], _group(settings, group)) for group in ("data", "method"))
     partition = named("data.partition", data["partition"], PARTITIONS.get)
     rule = named("method.name", method["name"], METHODS.get)
-    defaults = merge({"bn": rule.bn, **defaults}, nest(partition.defaults))
-    given = {**_open(rule, defaults["method"]), "name": method["name"], **_group(settings, "method")}
+    defaults = merge({"bn": rule.default_bn(method), **defaults}, nest(partition.defaults))
+    given = _complete("method", {"name": method["name"], **_group(settings, "method")}, defaults["method"])
     return {**merge(defaults, settings), "data": data, "method": given}
 
 
@@ -39,6 +41,15 @@ def without_leftovers(settings: Settings) -> Settings:
         if isinstance(data, dict) and data.get(key, 0) is None:
             del data[key]
     return kept
+
+
+def _complete(key: str, given: Settings, defaults: Mapping[str, object]) -> Settings:
+    """A method's settings with the data set's defaults for what has none; those of the method that it wraps, too."""
+    rule = named(f"{key}.name", given.get("name", WRAPPED), METHODS.get)
+    given = {**_open(rule, defaults), **given}
+    if isinstance(inner := given.get("inner"), Mapping) and "inner" in rule.Settings.model_fields:
+        given["inner"] = _complete(f"{key}.inner", dict(inner), defaults)
+    return given
 
 
 def _open(rule: type[Method[Any]], defaults: Mapping[str, object]) -> Settings:

@@ -18,7 +18,8 @@ from fedbench.data.classes import apportion, longtail_counts, longtail_shares
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.data.partitions.base import Rho
 from fedbench.indicators.base import indicator_settings, plain_indicators
-from fedbench.methods import METHODS, BatchNormRule, MethodSettings
+from fedbench.methods import BatchNormRule
+from fedbench.methods.base import AnyMethod
 from fedbench.models import has_batch_norm
 
 
@@ -46,7 +47,11 @@ class ClientsConfig(Strict):
     holdout: Share = 0.0
     """share of its data that each client does not train on (the paper's runs: 0.3)"""
     corrupted: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0, title="corrupted clients (share)")
-    """share of the clients that have two labels swapped"""
+    """share of the clients that are corrupted"""
+    corruption: str = Field(default="swap", title="corruption")
+    """what corrupted clients do"""
+    corruption_scale: NonNegative | None = Field(default=None, title="scale of the corruption")
+    """how strong it is, where it has a scale; null for its own default"""
 
 
 class ServerConfig(Strict):
@@ -83,7 +88,6 @@ class RunConfig(Strict):
 
 
 PartitionChoice = one_of("partition", lambda name: PARTITIONS.get(name).Settings, PARTITIONS)
-MethodChoice = one_of("name", lambda name: METHODS.get(name).Settings, METHODS)
 IndicatorChoice = Chosen(lambda given: indicator_settings(), lambda: [indicator_settings()])
 
 
@@ -101,7 +105,7 @@ class TrialConfig(Strict):
     proxy: ProxyConfig
     bn: BatchNormRule
     """batch norm's running statistics: averaged like weights, estimated on the proxy set, or local to each client"""
-    method: Annotated[MethodSettings, MethodChoice]
+    method: AnyMethod
     rounds: Count
     """rounds of the run"""
     eval_every: Count = 1
@@ -139,7 +143,7 @@ class TrialConfig(Strict):
 
     @property
     def corrupted_clients(self) -> int:
-        """The number of clients with swapped labels."""
+        """The number of corrupted clients."""
         return round(self.clients.corrupted * self.clients.count)
 
     @property

@@ -48,8 +48,9 @@ class Split:
     """Which sample goes where: indices into the training set (clients, validation) and the test set (proxy, test).
 
     shards: what each client trains on; holdout: what it keeps aside; sizes [n]: |D_i|, both together (data-size
-    weights come from these); class_counts [n, C]: of the same samples, before any label was swapped;
-    labels [N]: the training labels with corrupted clients' pairs swapped; swapped: client -> the pair;
+    weights come from these); class_counts [n, C]: of the same samples, before any label was
+    corrupted; labels [N]: the training labels, those of corrupted clients as they see them; corrupted: their ids,
+    sorted; swapped: client -> a pair of classes, where that is the corruption;
     groups: named groups of clients, where the partition has any;
     redraws: how often the partition was drawn again because a client had nothing.
     """
@@ -59,6 +60,7 @@ class Split:
     sizes: NDArray[np.int64]
     class_counts: NDArray[np.int64]
     labels: Labels
+    corrupted: tuple[int, ...]
     swapped: dict[int, tuple[int, int]]
     groups: dict[str, range]
     validation: Indices

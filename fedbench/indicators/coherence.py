@@ -112,7 +112,8 @@ def _groups(moment: RoundMoment) -> Iterator[tuple[str, float | None]]:
         whole, mean = cohort_coherence(cohort.w, cohort.W[rows], cohort.p[rows] / cohort.p[rows].sum())
         yield f"coherence_def_{group}", whole
         yield f"coherence_mean_{group}", mean
-        yield f"lambda_{group}", float(update.lambda_[rows].sum())
+        if update.lambda_ is not None:
+            yield f"lambda_{group}", float(update.lambda_[rows].sum())
 
 
 def _pairs(moment: RoundMoment) -> Rows:

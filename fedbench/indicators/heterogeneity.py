@@ -69,6 +69,8 @@ class HeterogeneityCoherence(Indicator[NoSettings]):
         counts, values = moment.federation.split.class_counts, dict[str, float | None]()
         shares, overall = class_shares(counts)[list(moment.cohort.clients)], counts.sum(0) / counts.sum()
         for suffix, weights in (("", moment.update.lambda_), ("_by_size", moment.cohort.p)):
+            if weights is None:
+                continue
             value, cosine = heterogeneity_coherence(weights.to("cpu", torch.float64).numpy(), shares, overall)
             values |= {f"heterogeneity_coherence{suffix}": value, f"heterogeneity_cosine{suffix}": cosine}
         return Observation(values)

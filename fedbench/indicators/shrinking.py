@@ -46,6 +46,9 @@ class ShrinkingTerms(Indicator[NoSettings]):
     def observe(self, settings: NoSettings, moment: RoundMoment) -> Observation:
         """The terms of this round's update."""
         cohort, update = moment.cohort, moment.update
-        terms = shrinking(cohort.w, update.lambda_ @ cohort.W, update.gamma, cohort.global_lr)
+        if update.lambda_ is None:  # all that is known of the rule is where it led
+            terms = shrinking(cohort.w, update.w, 1.0, 1.0)
+        else:
+            terms = shrinking(cohort.w, update.lambda_ @ cohort.W, update.gamma, cohort.global_lr)
         norm_w = float(torch.linalg.vector_norm(update.w, dtype=torch.float64))
         return Observation({"gamma": update.gamma, **terms._asdict(), "norm_w": norm_w})

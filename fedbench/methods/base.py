@@ -9,17 +9,19 @@ A round of the paper's Algorithm 1, from a method's point of view:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from fedbench.base.fields import Strict, fixed_name
+from fedbench.base.fields import Strict, fixed_name, one_of
 from fedbench.base.registry import Registry
-from fedbench.models import FlatModel
+from fedbench.models import FlatModel, Layers
 
 BatchNormRule = Literal["average", "proxy", "local"]
 ProxyUse = Literal["none", "unlabelled", "labelled"]
+Report = Literal["loss", "class_counts"]
 State = Mapping[str, Tensor]
 
 
@@ -42,6 +44,25 @@ class MethodSettings(Strict):
         """Whether the proxy set takes part in every round as one more client."""
         return False
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods at work: this one, and those that it builds on by their names."""
+        return (self.name,)
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """What clients have to tell of their data, beyond their models and data sizes."""
+        return ()
+
+    @property
+    def extra_vectors(self) -> tuple[int, int]:
+        """Vectors [P] that each client sends up and gets beside the model, in every round."""
+        return (0, 0)
+
+    def check(self, cohort: int) -> str | None:
+        """What speaks against these settings with so many clients in a round, if anything."""
+        return None
+
     def canonical(self) -> dict[str, object]:
         """The settings that can change a result, for the hash."""
         return self.model_dump(mode="json")
@@ -61,13 +82,40 @@ class Correction:
 
 
 @dataclass(frozen=True)
+class LocalWork:
+    """What the server had the cohort do in one round: steps of SGD by each client [m], float64, and their recipe."""
+
+    steps: Tensor
+    epochs: int
+    batch_size: int
+    lr: float
+    momentum: float
+    keeps_momentum: bool
+    weight_decay: float
+
+    @property
+    def path(self) -> Tensor:
+        """A [m], the length of each client's path: w_g - w_i = lr a_i g for a gradient g that does not change.
+
+        With momentum rho from rest, a = (K - rho (1 - rho^K) / (1 - rho)) / (1 - rho) after K steps (FedNova's
+        normaliser); where momentum is kept between rounds a gradient moves a client by lr / (1 - rho) in the long
+        run, so a = K / (1 - rho). Without momentum a = K.
+        """
+        rho, steps = self.momentum, self.steps
+        if self.keeps_momentum or rho == 0:
+            return steps / (1 - rho)
+        return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
+
+
+@dataclass(frozen=True)
 class Cohort:
     """What the server holds after local training in one round; rows are sorted by client id.
 
     round 1-based; clients: ids [m]; p: data-size weights over the cohort [m], summing to 1;
     w: the global model before the round [P]; W: the clients' models [m, P]; B: their running statistics [m, Q];
     buffers: the statistics that a model on the server starts from [Q]; bn: the rule for them; global_lr: eta_g;
-    num_clients: n, all clients, sampled or not.
+    num_clients: n, all clients, sampled or not; sizes: numbers of samples |D_i| [m], int64; work: their local training;
+    layers: the spans of [P]; reported: what clients tell because the method's settings ask for it (`reports`).
     """
 
     round: int
@@ -80,10 +128,41 @@ class Cohort:
     bn: BatchNormRule
     global_lr: float
     num_clients: int
+    sizes: Tensor
+    work: LocalWork
+    layers: Layers
+    reported: Mapping[Report, Tensor] = field(default_factory=dict)
+
+    @property
+    def losses(self) -> Tensor:
+        """Each client's mean training loss in this round [m], float64."""
+        return self._report("loss")
+
+    @property
+    def class_counts(self) -> Tensor:
+        """Each client's number of samples of every class [m, classes], int64."""
+        return self._report("class_counts")
+
+    def _report(self, name: Report) -> Tensor:
+        if name not in self.reported:
+            raise RuntimeError(f"a rule used the clients' {name} without saying so in its settings' reports")
+        return self.reported[name]
+
+    @property
+    def uniform(self) -> Tensor:
+        """Equal weights [m]."""
+        return torch.full_like(self.p, 1 / len(self.p))
+
+    def rows(self) -> Tensor:
+        """The clients' ids [m], to index a state of all clients [n, ...] with."""
+        return torch.tensor(self.clients, device=self.W.device)
 
     def combine(self, lambda_: Tensor, gamma: float = 1.0) -> Tensor:
         """Gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
-        mean = lambda_ @ self.W
+        return self.towards(lambda_ @ self.W, gamma)
+
+    def towards(self, mean: Tensor, gamma: float = 1.0) -> Tensor:
+        """Gamma * ((1 - eta_g) w_g + eta_g mean) [P], for any kind of mean [P] of the clients; writes into `mean`."""
         if self.global_lr != 1.0:
             mean.mul_(self.global_lr).add_(self.w, alpha=1.0 - self.global_lr)
         return mean if gamma == 1.0 else mean.mul_(gamma)
@@ -131,18 +210,21 @@ class PathPoint(NamedTuple):
 class Update:
     """What a method makes of a cohort: the new global model and what to record of it.
 
+    `lambda_` are the clients' weights [m], on the simplex; None for a rule that gives a client no weight as a whole
+    (it must then give `buffers` itself, unless bn=proxy). `scored` is the model to score, where it is not `w`.
     `buffers` are running statistics that the rule itself leaves behind; None leaves them to the `bn` rule.
     `state` is what the method wants back in the next round; `path` how learned weights came about, an epoch each.
     `metrics` are numbers of the method's own, by the names that it announces.
     """
 
     w: Tensor
-    lambda_: Tensor
+    lambda_: Tensor | None
     gamma: float = 1.0
     state: State = field(default_factory=dict)
     buffers: Tensor | None = None
     path: tuple[PathPoint, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
+    scored: Tensor | None = None
 
 
 S = TypeVar("S", bound=MethodSettings)
@@ -161,6 +243,15 @@ class Method(ABC, Generic[S]):
     def __init__(self, settings: S) -> None:
         self.settings = settings
 
+    @classmethod
+    def default_bn(cls, settings: Mapping[str, object]) -> BatchNormRule:
+        """The rule for running statistics that goes with settings as written."""
+        return cls.bn
+
+    def announced(self) -> Mapping[str, str]:
+        """The numbers of its own that its updates may have, with their labels."""
+        return self.metrics
+
     def start(self, num_clients: int, w: Tensor) -> State:
         """The state before the first round, for n clients and an initial model [P]."""
         return {}
@@ -175,6 +266,9 @@ class Method(ABC, Generic[S]):
 
 
 METHODS: Registry[type[Method[Any]]] = Registry("method", home="fedbench.methods")
+
+MethodChoice = one_of("name", lambda name: METHODS.get(name).Settings, METHODS, default="fedavg")
+AnyMethod = Annotated[MethodSettings, MethodChoice]
 
 M = TypeVar("M", bound=type[Method[Any]])
 

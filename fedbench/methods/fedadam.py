@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from fedbench.base.fields import Positive, Share
-from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method
+from fedbench.methods.base import register_method
+from fedbench.methods.moments import MomentSettings, ServerMoments
 
 
-class FedAdamSettings(MethodSettings):
+class FedAdamSettings(MomentSettings):
     """The server's Adam."""
 
     name: Literal["fedadam"] = "fedadam"
@@ -24,23 +24,12 @@ class FedAdamSettings(MethodSettings):
 
 
 @register_method()
-class FedAdam(Method[FedAdamSettings]):
-    """d = sum_i lambda_i (w_i - w_g); m and v are its moments, v from eps^2; no bias correction.
-
-    w_g <- w_g + lr * m / (sqrt(v) + eps).
-    """
+class FedAdam(ServerMoments[FedAdamSettings]):
+    """v <- beta2 v + (1 - beta2) d^2, the rest as for all server moments."""
 
     Settings = FedAdamSettings
 
-    def start(self, num_clients: int, w: Tensor) -> State:
-        """Moments [P]: m = 0, v = eps^2."""
-        return {"m": torch.zeros_like(w), "v": torch.full_like(w, self.settings.eps**2)}
-
-    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
-        """One step of Adam along the mean update."""
-        s = self.settings
-        d = cohort.combine(cohort.p).sub_(cohort.w)
-        m = s.beta1 * state["m"] + (1 - s.beta1) * d
-        v = s.beta2 * state["v"] + (1 - s.beta2) * d.square()
-        w = cohort.w + s.lr * m / (v.sqrt() + s.eps)
-        return Update(w=w, lambda_=cohort.p, state={"m": m, "v": v})
+    def second(self, v: Tensor, d: Tensor) -> Tensor:
+        """A decaying mean of squares."""
+        beta2 = self.settings.beta2
+        return beta2 * v + (1 - beta2) * d.square()

@@ -39,11 +39,10 @@ class FedDyn(Method[FedDynSettings]):
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """The uniform mean of the cohort, moved by the server's h."""
-        a, m = self.settings.a, len(cohort.W)
-        rows = torch.tensor(cohort.clients, device=cohort.W.device)
+        a = self.settings.a
         drift = cohort.W - cohort.w
-        h_clients = state["h_clients"].index_add(0, rows, drift, alpha=-a)
+        h_clients = state["h_clients"].index_add(0, cohort.rows(), drift, alpha=-a)
         h = state["h"].sub(drift.sum(0), alpha=a / cohort.num_clients)
-        uniform = torch.full_like(cohort.p, 1 / m)
+        uniform = cohort.uniform
         w = cohort.combine(uniform).sub_(h, alpha=1 / a)
         return Update(w=w, lambda_=uniform, state={"h_clients": h_clients, "h": h})

@@ -1,10 +1,37 @@
 """A module whose parameters, gradients and running statistics are views of three flat vectors."""
 
-from itertools import pairwise
+from itertools import groupby, pairwise
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+LayerGroups = Literal["module", "tensor"]
+
+
+class Span(NamedTuple):
+    """A piece of the flat vector: whose it is, and where it starts and stops."""
+
+    name: str
+    start: int
+    stop: int
+
+    @property
+    def at(self) -> slice:
+        """To index [P] or [m, P] with: W[:, span.at]."""
+        return slice(self.start, self.stop)
+
+
+class Layers(NamedTuple):
+    """The pieces of the flat vector in its order: a span for each tensor, and one for each module that has tensors."""
+
+    tensors: tuple[Span, ...]
+    modules: tuple[Span, ...]
+
+    def by(self, groups: LayerGroups) -> tuple[Span, ...]:
+        """The spans of tensors, or of modules."""
+        return self.modules if groups == "module" else self.tensors
 
 
 class FlatModel:
@@ -24,6 +51,7 @@ class FlatModel:
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
         self.shapes = [parameter.shape for _, parameter in parameters]
         self.offsets = _offsets([parameter for _, parameter in parameters])
+        self.layers = _layers([name for name, _ in parameters], self.offsets)
         self.w = torch.empty(self.offsets[-1], device=device, dtype=dtype)
         self.grad = torch.zeros_like(self.w)
         for (_, parameter), view, grad in zip(parameters, self.views(self.w), self.views(self.grad), strict=True):
@@ -70,6 +98,14 @@ def _offsets(tensors: list[Tensor] | list[nn.Parameter]) -> list[int]:
     for tensor in tensors:
         offsets.append(offsets[-1] + tensor.numel())
     return offsets
+
+
+def _layers(names: list[str], offsets: list[int]) -> Layers:
+    """The spans of tensors by their names, and of the modules that own them."""
+    tensors = tuple(Span(name, *ends) for name, ends in zip(names, pairwise(offsets), strict=True))
+    owned = groupby(tensors, key=lambda span: span.name.rpartition(".")[0])
+    pieces = [(owner, list(spans)) for owner, spans in owned]
+    return Layers(tensors, tuple(Span(owner, spans[0].start, spans[-1].stop) for owner, spans in pieces))
 
 
 def _view(flat: Tensor, shape: torch.Size) -> Tensor:

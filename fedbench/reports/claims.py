@@ -68,10 +68,10 @@ def _judge(
     digits = evidence.digits
     verdict: Verdict = "inconclusive"
     if sample.mean is None:
-        return Finding(claim.says, where, "not run, not defined, or diverged", sample, "no data", guessed)
+        return Finding(claim.words, where, "not run, not defined, or diverged", sample, "no data", guessed)
     text = f"{evidence.text} {sample.mean:.{digits}f}"
     if sample.low is None or sample.high is None:
-        return Finding(claim.says, where, f"{text} (one seed: no interval)", sample, verdict, guessed)
+        return Finding(claim.words, where, f"{text} (one seed: no interval)", sample, verdict, guessed)
     text += f" [{sample.low:.{digits}f}, {sample.high:.{digits}f}], "
     text += f"{sample.n} seeds" if sample.n == seeds else f"only {sample.n} of {seeds} seeds"
     if evidence.left:
@@ -80,4 +80,4 @@ def _judge(
         verdict = "holds"
     elif sample.n == seeds and (sample.high < evidence.low or sample.low > evidence.high):
         verdict = "fails"
-    return Finding(claim.says, where, text, sample, verdict, guessed)
+    return Finding(claim.words, where, text, sample, verdict, guessed)

@@ -1,16 +1,18 @@
 """One figure: the grid of panels, the legend beside it, the files. Colour-blind-safe, labelled, one style for all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fedbench.base.files import write_bytes
-from fedbench.reports.plots.base import ColourPlot, Plot, Scene
+from fedbench.reports.plots.base import ColourPlot, Plot, QuantityPlot, Scene
 from fedbench.reports.values import Trials, finished
 from fedbench.specs.expand import Cell, ScaledStudy
-from fedbench.specs.names import Label, short, text_label
+from fedbench.specs.names import Label, named, short
 from fedbench.specs.parts import PlotSpec
 from fedbench.store.store import StoredTrial
 
@@ -24,37 +26,59 @@ STYLE: Any = {
     "axes.grid": True,
     "grid.alpha": 0.25,
     "figure.dpi": 150,
+    "legend.handlelength": 3.2,  # long enough to tell dashes apart
+    "pdf.fonttype": 42,  # letters that can be searched and edited
     "svg.hashsalt": "fedbench",
 }
+# ending -> what is left out of the metadata: the time, so that a figure made again has the same bytes
+FORMATS: Mapping[str, Any] = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 WIDE = 3  # panels beside each other
+Sharing = Literal["none", "col", "all"]  # of y axes: none, those in a column, all
+LETTERS = 16  # of the line below all panels, to an inch
 
 
 def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, stem: Path) -> list[Path]:
-    """Draw one figure as PNG and SVG; returns the files (none if there is nothing to show)."""
-    import matplotlib  # a second to import: not before the trials have run
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    """Draw one figure in all formats; returns the files (none if there is nothing to show)."""
     plot = cast(Plot, spec)
     panels = _panels(study, trials, plot)
     parts = plot.parts(Scene(study, trials, [cell for _, cells in panels for cell in cells], None))
     if not panels or not parts:
         return []
     wide = len(parts) if len(parts) > 1 else min(WIDE, len(panels))
-    tall = -(-len(panels) * len(parts) // wide)
-    with plt.rc_context(STYLE):
-        size = (0.6 + plot.size[0] * wide + 1.2, 0.4 + plot.size[1] * tall)
-        figure, axes = plt.subplots(tall, wide, figsize=size, squeeze=False, layout="constrained")
+    with canvas(len(panels) * len(parts), wide, plot.size, _shared(plot, len(parts))) as (figure, axes):
         for ax, ((title, cells), part) in zip(axes.flat, product(panels, parts), strict=False):
             ax.set_title(title, fontsize=9)
             plot.draw(ax, Scene(study, trials, cells, part))
-        for ax in axes.flat[len(panels) * len(parts) :]:
-            ax.set_visible(False)
         _legend(figure, axes.flat, plot)
-        paths = _save(figure, stem)
-        plt.close(figure)
-        return paths
+        below(figure, plot.note([Scene(study, trials, cells, None) for _, cells in panels]))
+        return save(figure, axes, stem)
+
+
+def _shared(plot: Plot, parts: int) -> Sharing:
+    """Which panels have the same y axis: those that show the same quantity."""
+    if not isinstance(plot, QuantityPlot) or not plot.share_y:
+        return "none"
+    return "col" if plot.parts_differ and parts > 1 else "all"
+
+
+@contextmanager
+def canvas(panels: int, wide: int, size: tuple[float, float], shared: Sharing) -> "Iterator[tuple[Figure, Any]]":
+    """A figure and its axes [tall, wide] for so many panels of a size in inches, in our style."""
+    import matplotlib  # a second to import: not before the trials have run
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    tall = -(-panels // wide)
+    inches = (0.6 + size[0] * wide + 1.2, 0.4 + size[1] * tall)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(tall, wide, figsize=inches, squeeze=False, layout="constrained", sharey=shared)
+        for ax in axes.flat[panels:]:
+            ax.set_visible(False)
+        try:
+            yield figure, axes
+        finally:
+            plt.close(figure)
 
 
 def _panels(study: ScaledStudy, trials: Trials, plot: Plot) -> list[tuple[str, list[Cell]]]:
@@ -71,9 +95,7 @@ def _panels(study: ScaledStudy, trials: Trials, plot: Plot) -> list[tuple[str, l
 
 def _title(labels: Mapping[str, Label]) -> str:
     """What a panel shows: numbers with the name of their axis, words as they are."""
-    return ", ".join(
-        label if isinstance(label, str) else f"{short(axis)} {text_label(label)}" for axis, label in labels.items()
-    )
+    return ", ".join(named(axis, label) for axis, label in labels.items())
 
 
 def _legend(figure: "Figure", axes: Any, plot: Plot) -> None:
@@ -88,10 +110,19 @@ def _legend(figure: "Figure", axes: Any, plot: Plot) -> None:
         figure.legend(handles.values(), handles.keys(), title=title, loc="outside right upper", frameon=False)
 
 
-def _save(figure: "Figure", stem: Path) -> list[Path]:
-    """Write PNG and SVG; the SVG keeps the layout that was found for the PNG, since finding it takes longest."""
+def below(figure: "Figure", note: str) -> None:
+    """A small line below all panels."""
+    if note:
+        figure.supxlabel(fill(note, int(figure.get_figwidth() * LETTERS)), fontsize=7, color="0.35", x=0.01, ha="left")
+
+
+def save(figure: "Figure", axes: Any, stem: Path) -> list[Path]:
+    """Write all formats; the others keep the layout that was found for the first, since finding it takes longest."""
+    for ax in axes[:, 1:].flat:
+        if ax.get_shared_y_axes().joined(ax, axes[0, 0]):
+            ax.set_ylabel("")  # it stands at the left
     paths = []
-    for ending, metadata in (("png", None), ("svg", {"Date": None})):
+    for ending, metadata in FORMATS.items():
         content = BytesIO()
         figure.savefig(content, format=ending, metadata=metadata)
         figure.set_layout_engine(None)

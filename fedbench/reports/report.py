@@ -8,14 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.base.files import write_bytes, write_text
-from fedbench.base.settings import in_words
-from fedbench.config import LAST_ROUNDS
+from fedbench.reports.beside import beside
 from fedbench.reports.claims import Finding, check_claims
-from fedbench.reports.figures import draw
-from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout, shown
+from fedbench.reports.figures import FORMATS, draw
+from fedbench.reports.sheets import latex, markdown
+from fedbench.reports.shown import sheet
+from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout
 from fedbench.specs.expand import ScaledStudy
-from fedbench.specs.names import shown_as
-from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store, StoredTrial
 
 TRIAL_NUMBERS = (  # of the summary, in trials.csv
@@ -74,34 +73,18 @@ def _stem(study: ScaledStudy, name: str) -> str:
 def _possible(study: ScaledStudy) -> list[str]:
     """The names of all files that a report may write."""
     tables = [f"{_stem(study, name)}.{ending}" for name in study.study.tables for ending in ("csv", "md", "tex")]
-    return [*tables, "claims.csv", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in ("png", "svg"))]
+    return [*tables, "claims.csv", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in FORMATS)]
 
 
 def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Path, remarks: list[str]) -> list[Path]:
     """One table as numbers (CSV), and as people read it (Markdown, LaTeX)."""
-    path, table = folder / _stem(study, name), study.study.tables[name]
-    markdown = shown(study, table, filled, ("**", "**"), " ± ").to_markdown(index=False, disable_numparse=True)
-    lines = [f"{caption(study, name)}, mean ± standard deviation over seeds", "", markdown, "", *remarks]
-    latex = shown(study, table, filled, (r"\textbf{", "}"), r" $\pm$ ", latex_text).to_latex(index=False)
+    path, table, shown = folder / _stem(study, name), study.study.tables[name], sheet(study, name, filled, remarks)
+    label = f"{study.name} {study.scale} {study.variant} {name}"
     return [
-        write_text(path.with_suffix(".csv"), layout(table, filled).to_csv(index=False)),
-        write_text(path.with_suffix(".md"), "\n".join(lines) + "\n"),
-        write_text(path.with_suffix(".tex"), latex),
+        write_text(path.with_suffix(".csv"), layout(table, filled, beside(table, filled)).to_csv(index=False)),
+        write_text(path.with_suffix(".md"), markdown(shown)),
+        write_text(path.with_suffix(".tex"), latex(shown, label)),
     ]
-
-
-def caption(study: ScaledStudy, name: str) -> str:
-    """What a table shows: the study, its scale, and what stands in the cells; several metrics are named in the rows."""
-    table = study.study.tables[name]
-    several = f"{len(table.metrics)} metrics"
-    label = METRICS.get(table.metrics[0]).label if len(table.metrics) == 1 else several
-    return f"{study.study.title}{note(study)}: {shown_as(label, table.show)}"
-
-
-def latex_text(text: str) -> str:
-    """A text in which LaTeX sees no commands."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 def folder_of(study: ScaledStudy, store: Store) -> Path:
@@ -165,20 +148,3 @@ def mixed(trials: dict[str, StoredTrial]) -> list[str]:
     """A line that says so, where a table mixes environments."""
     different = environments(trials)
     return [f"mixes {len(different)} environments: {'; '.join(different)}"] if len(different) > 1 else []
-
-
-def note(study: ScaledStudy) -> str:
-    """What a reader must know beside the title: the scale, how long runs are, and changed base settings."""
-    rounds = sorted({config.rounds for config in study.trials.values()})
-    length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-    star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
-    changed = f"; changed: {', '.join(in_words(study.changed))}{star}" if study.changed else ""
-    picked = f"; only {', '.join(study.picked)}" if study.picked else ""
-    return f" (scale {study.scale}, {length} rounds{score_note(study)}{changed}{picked})"
-
-
-def score_note(study: ScaledStudy) -> str:
-    """What the score is the mean of, where that is not the usual, or covers more than half of a run."""
-    shortest = min(config.rounds for config in study.trials.values())
-    usual = study.score_rounds == LAST_ROUNDS and 2 * study.score_rounds <= shortest
-    return "" if usual else f", scored over the last {min(study.score_rounds, shortest)}"

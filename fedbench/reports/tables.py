@@ -1,6 +1,6 @@
-"""From stored trials to tables: every place with its numbers, tidy cells, the paper's layout, and texts."""
+"""From stored trials to tables: every place with its numbers, tidy cells, and the paper's layout."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -8,17 +8,17 @@ from typing import Any
 import pandas as pd
 
 from fedbench.base.statistics import paired, spread
-from fedbench.config import TrialConfig
 from fedbench.reports.values import Trials, baseline_values, plain_values, values_by_seed
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import text_label
 from fedbench.specs.paper import Key, paper_numbers, row_keys
 from fedbench.specs.parts import TableSpec
 from fedbench.store.metrics import METRICS
+from fedbench.store.metrics.base import Reader
+from fedbench.store.store import StoredTrial
 
-TIME_COLUMNS = ("seconds", "peak_memory_mb")
-PROXY_COLUMN = "uses proxy"
-PROXY_WORDS = {"none": "no", "unlabelled": "images", "labelled": "labels"}  # from least to most
+COSTS = ("server_seconds", "megabytes")
+TIME_COLUMNS = ("seconds", "server_seconds", "peak_memory_mb")
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,15 @@ def _numbers(study: ScaledStudy, place: Place, trials: Trials, table: TableSpec,
         chance = 100 / next(iter(place.cells[0].trials.values())).dataset.num_classes
         numbers["mean_diverged_as_chance"] = spread([*values.values(), *[chance] * diverged]).mean
     numbers["seconds"] = sum(t.summary[f"seconds_{part}"] for t in done for part in ("train", "server", "eval"))
+    numbers |= {name: _a_round(done, METRICS.get(name).read) for name in COSTS}
     numbers["peak_memory_mb"] = max((t.summary["peak_memory_bytes"] / 2**20 for t in done), default=None)
     return numbers
+
+
+def _a_round(trials: Sequence[StoredTrial], cost: Reader) -> float | None:
+    """What a round costs, in the mean over trials."""
+    costs = [value / trial.summary["rounds"] for trial in trials if (value := cost(trial)) is not None]
+    return spread(costs).mean
 
 
 def cells_frame(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
@@ -112,68 +119,22 @@ def cells_frame(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["table"])
 
 
-def layout(table: TableSpec, filled: Sequence[Place]) -> pd.DataFrame:
-    """A table in the paper's layout: row labels, then the mean of every column; empty where nothing was run."""
-    return _grid(table, filled, lambda place, best: place.numbers["mean"]).infer_objects()
+def layout(table: TableSpec, filled: Sequence[Place], beside: Mapping[str, Mapping[Key, Any]]) -> pd.DataFrame:
+    """A table in the paper's layout: row labels, what stands beside them, then the mean of every column.
 
-
-def shown(
-    study: ScaledStudy,
-    table: TableSpec,
-    filled: Sequence[Place],
-    bold: tuple[str, str],
-    pm: str,
-    escape: Callable[[str], str] = str,
-) -> pd.DataFrame:
-    """A table as people read it: mean and spread, the paper's number, n where seeds are missing, the best in bold.
-
-    `escape` makes labels fit where the table goes.
+    Empty where nothing was run.
     """
-
-    def text(place: Place, best: bool) -> str:
-        written = _text(place, pm, "*" if study.changed else "")
-        return written.join(bold) if best else written
-
-    frame = _grid(table, filled, text)
-    for key in row_keys(table):
-        frame[key] = [escape(text_label(label)) for label in frame[key]]
-    return frame.fillna("-").rename(columns=escape)
-
-
-def _grid(table: TableSpec, filled: Sequence[Place], show: Callable[[Place, bool], Any]) -> pd.DataFrame:
-    """Rows and columns of a table, each place shown by `show(place, whether it is the best)`."""
-    best = _best(filled, table)
     keys, rows = row_keys(table), dict[Key, dict[str, Any]]()
     for place in filled:
         row = rows.setdefault(place.row, dict(zip(keys, place.row, strict=True)))
-        row[" ".join(map(text_label, place.column))] = show(place, place.key in best)
+        row[" ".join(map(text_label, place.column))] = place.numbers["mean"]
     frame = pd.DataFrame(rows.values(), dtype=object)
-    if proxy := _proxy_column(filled):
-        frame.insert(len(keys), PROXY_COLUMN, [proxy[row] for row in rows])
-    return frame
+    for number, (head, column) in enumerate(beside.items()):
+        frame.insert(len(keys) + number, head, [column[row] for row in rows])
+    return frame.infer_objects()
 
 
-def _proxy_column(filled: Sequence[Place]) -> dict[Key, str]:
-    """What each row uses of the proxy set, at most; nothing if rows do not differ in it, or have several methods."""
-    configs: dict[Key, list[TrialConfig]] = {}
-    for place in filled:
-        configs.setdefault(place.row, []).extend(config for cell in place.cells for config in cell.trials.values())
-    if any(len({config.method.name for config in row}) > 1 for row in configs.values()):
-        return {}
-    uses = {row: max(map(_proxy_use, trials), key=list(PROXY_WORDS).index) for row, trials in configs.items()}
-    return {row: PROXY_WORDS[use] for row, use in uses.items()} if len(set(uses.values())) > 1 else {}
-
-
-def _proxy_use(config: TrialConfig) -> str:
-    """What a run uses of the proxy set, its batch-norm statistics included."""
-    if config.method.proxy_as_client:
-        return "labelled"
-    if config.method.proxy_use == "none" and config.bn == "proxy" and config.uses_batch_norm:
-        return "unlabelled"
-    return config.method.proxy_use
-
-
-def _best(filled: Sequence[Place], table: TableSpec) -> set[Key]:
+def best_places(table: TableSpec, filled: Sequence[Place]) -> set[Key]:
     """The best places of each row, of each column, or along an axis, ties included; all their seeds must be there."""
     lines: dict[tuple[str, Key], dict[Key, float]] = {}
     names = [*row_keys(table), *table.columns]
@@ -188,18 +149,3 @@ def _best(filled: Sequence[Place], table: TableSpec) -> set[Key]:
     choose = {"higher": max, "lower": min}
     best = {name: choose[METRICS.get(name[0]).better or "higher"](line.values()) for name, line in lines.items()}
     return {key for name, line in lines.items() if len(line) > 1 for key in line if line[key] == best[name]}
-
-
-def _text(place: Place, pm: str, star: str) -> str:
-    numbers, digits = place.numbers, METRICS.get(place.metric).digits
-    if numbers["n"] == 0:
-        reasons = [word for word in ("diverged", "failed") if numbers[word]]
-        return reasons[0] if reasons else "-"
-    text = f"{numbers['mean']:.{digits}f}"
-    if numbers["std"] is not None:
-        text += f"{pm}{numbers['std']:.{digits}f}"
-    if numbers["n"] < numbers["seeds"]:
-        text += f" (n={numbers['n']})"
-    if numbers["paper"] is not None:
-        text += f" [{numbers['paper']:.{digits}f}{star}]"
-    return text

@@ -1,6 +1,5 @@
-"""A search's output folder: best settings, all suggestions, Optuna's plots, and tuned against default."""
+"""A search's output folder: best settings, all suggestions, plots, and tuned against default."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,14 @@ from fedbench.base.files import write_text
 from fedbench.base.settings import dump_yaml
 from fedbench.base.statistics import Spread, paired, spread
 from fedbench.config import TrialConfig
-from fedbench.searches.suggestions import RESULT, Suggestions, outcome
+from fedbench.reports.sheets import Entry, Sheet, latex, markdown, over_seeds
+from fedbench.searches.plots import draw_search
+from fedbench.searches.suggestions import RESULT, Suggestions
 from fedbench.specs.space import ScaledSpace
 from fedbench.store.store import Store, StoredTrial
+
+SETTINGS = "tuned settings"  # a column's head
+RUNS = ("default", "tuned")
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,9 @@ def final_trials(comparisons: Sequence[Comparison]) -> dict[str, TrialConfig]:
 
 
 def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Path, *, plots: bool) -> SearchReport:
-    """Write best*.yaml, trials.csv, table.csv, table.md and, where asked for, Optuna's plots."""
+    """Write best*.yaml, trials.csv, table.csv, table.md, table.tex and, where asked for, the plots."""
     space = searches[0].space
+    folder.mkdir(parents=True, exist_ok=True)
     comparisons = compare(searches)
     there = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
     stored = {hash_: trial.scored_over(space.space.score.rounds) for hash_, trial in there.items()}
@@ -64,8 +69,9 @@ def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Pa
     files.append(write_text(folder / "trials.csv", trials_frame(searches).to_csv(index=False)))
     table = comparison_frame(searches, comparisons, stored)
     files.append(write_text(folder / "table.csv", table.to_csv(index=False)))
-    markdown = shown_table(table).to_markdown(index=False, disable_numparse=True)
-    files.append(write_text(folder / "table.md", f"{caption(space)}\n\n{markdown}\n"))
+    shown = sheet(space, table)
+    files.append(write_text(folder / "table.md", markdown(shown)))
+    files.append(write_text(folder / "table.tex", latex(shown, f"search {space.name} {space.scale} {space.variant}")))
     for search in searches if plots else ():
         files += draw_search(search, folder, f"-{search.arm.slug}" if several else "")
     return SearchReport(table, files)
@@ -139,70 +145,46 @@ def _columns(name: str, sample: Spread) -> dict[str, float | int | None]:
     }
 
 
-def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+def sheet(space: ScaledSpace, table: pd.DataFrame) -> Sheet:
     """The comparison as people read it."""
-    rows = []
-    for row in table.to_dict("records"):
-        low, high = row["difference_low95"], row["difference_high95"]
-        interval = f" [{low:+.2f}, {high:+.2f}]" if pd.notna(low) else ""
-        difference = f"{row['difference_mean']:+.2f}{interval}" if pd.notna(row["difference_mean"]) else "-"
-        rows.append(
-            {
-                "method": row["method"],
-                "tried": str(row["suggestions"]),
-                "default": _cell(row, "default"),
-                "tuned": _cell(row, "tuned"),
-                "difference": difference,
-                "tuned settings": row["parameters"],
-            }
-        )
-    return pd.DataFrame(rows)
+    rows: list[list[str | Entry]] = [
+        [
+            row["method"],
+            Entry(str(row["suggestions"])),
+            _accuracy(row, "default"),
+            _accuracy(row, "tuned"),
+            _difference(row),
+            row["parameters"],
+        ]
+        for row in table.to_dict("records")
+    ]
+    return Sheet(["method", "tried", "default", "tuned", "difference", SETTINGS], rows, caption(space, table))
 
 
-def _cell(row: Mapping[str, Any], name: str) -> str:
+def _accuracy(row: Mapping[str, Any], name: str) -> str | Entry:
     if pd.isna(row[f"{name}_mean"]):
         return "-"
     std, n = row[f"{name}_std"], row[f"{name}_n"]
-    text = f"{row[f'{name}_mean']:.2f}" + (f" ± {std:.2f}" if pd.notna(std) else "")
-    return text + (f" (n={n})" if n < row["seeds"] else "")
+    missing = f" (n={n})" if n < row["seeds"] else ""
+    return Entry(f"{row[f'{name}_mean']:.2f}", f"{std:.2f}" if pd.notna(std) else "", missing)
+
+
+def _difference(row: Mapping[str, Any]) -> str | Entry:
+    if pd.isna(row["difference_mean"]):
+        return "-"
+    low, high = row["difference_low95"], row["difference_high95"]
+    return Entry(f"{row['difference_mean']:+.2f}", rest=f" [{low:+.2f}, {high:+.2f}]" if pd.notna(low) else "")
 
 
 def _values(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in parameters.items())
 
 
-def caption(space: ScaledSpace) -> str:
-    """What the table shows."""
-    seeds = ", ".join(map(str, space.seeds))
-    return f"{space.title}: test accuracy in %, mean ± std over seeds {seeds}; paired difference with its 95 % interval"
-
-
-def draw_search(search: Suggestions, folder: Path, suffix: str) -> list[Path]:
-    """Optuna's own plots of history, values and importance, as PNG and SVG, of all suggestions that ran in full."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
-    from optuna.visualization.matplotlib import plot_optimization_history, plot_param_importances, plot_slice
-
-    full = [trial for trial in search.settled if outcome(trial) == "done"]
-    name, files = search.space.space.metric.replace("_", " "), []
-    plots: list[tuple[str, Any, int]] = [
-        ("history", plot_optimization_history, 1),
-        ("slice", plot_slice, 1),
-        ("importance", plot_param_importances, 2),
-    ]
-    for kind, plot, least in plots:
-        if len(full) < least:
-            continue
-        with warnings.catch_warnings(action="ignore"), plt.rc_context({"svg.hashsalt": "fedbench"}):
-            figure = np.ravel(plot(search.study, target_name=name))[0].figure
-            figure.suptitle(search.arm.label)
-            for ending in (".png", ".svg"):
-                path = folder / f"{kind}{suffix}{ending}"
-                metadata = {"Date": None} if ending == ".svg" else None
-                figure.savefig(path, bbox_inches="tight", dpi=150, metadata=metadata)
-                files.append(path)
-            plt.close(figure)
-    return files
+def caption(space: ScaledSpace, table: pd.DataFrame) -> str:
+    """What the table shows, and how its cells are to be read."""
+    several = len(space.seeds) > 1
+    reading = [over_seeds(space.seeds, spread=several)]
+    reading += ["difference: tuned minus default, seed by seed, with its 95 % interval"] if several else []
+    partly = any(((table[f"{name}_n"] > 0) & (table[f"{name}_n"] < table["seeds"])).any() for name in RUNS)
+    reading += ["n: seeds that are done, where not all are"] if partly else []
+    return f"{space.title}: test accuracy (%), {'; '.join(reading)}"

@@ -21,6 +21,7 @@ def aggregate_statistics(cohort: Cohort, update: Update, server: Server) -> Tens
         return cohort.B.new_empty(0)
     if cohort.bn == "proxy":
         return proxy_statistics(server, update.w)
+    assert update.lambda_ is not None, "an update without weights brings its own statistics"
     return update.lambda_ @ cohort.B
 
 

@@ -15,6 +15,7 @@ from fedbench.data.base import Arrays, Dataset, Verifiable
 from fedbench.data.classes import Indices, Labels, class_order, longtail_counts
 from fedbench.data.partitions import PARTITIONS
 from fedbench.data.samples import Federation, Samples, Split
+from fedbench.simulation.corrupt import corrupt_labels, corrupted_clients, swapped_pairs
 
 
 def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
@@ -112,7 +113,6 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
         aside = min(int(config.clients.holdout * len(part) + 1e-9), len(part) - 1)
         holdout.append(np.sort(order[:aside]))
         shards.append(np.sort(order[aside:]))
-    labels, swapped = _corrupt(config, parts, train_labels)
     proxy, test = _proxy_and_test(config, test_labels)
     counts = [np.bincount(train_labels[part], minlength=config.dataset.num_classes) for part in parts]
     return Split(
@@ -120,8 +120,9 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
         holdout=holdout,
         sizes=np.array([len(parts[i]) for i in range(n)], np.int64),
         class_counts=np.stack(counts).astype(np.int64),
-        labels=labels,
-        swapped=swapped,
+        labels=corrupt_labels(config, parts, train_labels),
+        corrupted=corrupted_clients(config),
+        swapped=swapped_pairs(config, parts, train_labels),
         groups=partition.groups(n),
         validation=validation,
         proxy=proxy,
@@ -143,23 +144,6 @@ def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Ind
         wanted = longtail_counts(head, data.longtail, config.dataset.num_classes)
         samples = np.concatenate([samples[classes == label][:count] for label, count in enumerate(wanted)])
     return np.sort(samples), validation
-
-
-def _corrupt(config: TrialConfig, parts: list[Indices], labels: Labels) -> tuple[Labels, dict[int, tuple[int, int]]]:
-    """A copy of the labels in which every corrupted client has one pair of classes swapped.
-
-    The first class of the pair is one that the client holds, so that each corrupted client is.
-    """
-    result, swapped = np.array(labels), {}
-    order = generator(config.seed, "corrupted").permutation(config.clients.count)
-    for client in sorted(int(c) for c in order[: config.corrupted_clients]):
-        rng = generator(config.seed, "swap", client=client)
-        before = labels[parts[client]]
-        first = int(rng.choice(np.unique(before)))
-        second = int(rng.choice(np.delete(np.arange(config.dataset.num_classes), first)))
-        result[parts[client]] = np.where(before == first, second, np.where(before == second, first, before))
-        swapped[client] = (first, second)
-    return result, swapped
 
 
 def _proxy_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:

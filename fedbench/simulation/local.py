@@ -22,6 +22,12 @@ class Plan:
     full: Tensor
     rest: Tensor
 
+    @property
+    def steps(self) -> int:
+        """How many batches there are."""
+        epochs, full, _ = self.full.shape
+        return epochs * (full + bool(self.rest.shape[1]))
+
     def batches(self) -> Iterator[Tensor]:
         """Index tensors in training order."""
         for full, rest in zip(self.full.unbind(), self.rest.unbind(), strict=True):
@@ -56,11 +62,15 @@ class Sgd:
 
     @classmethod
     def of_round(cls, config: TrialConfig, round_: int, device: torch.device) -> "Sgd":
-        """Lr * lr_decay^(t - 1) in round t = 1, 2, ..."""
-        clients = config.clients
-        lr = clients.lr * clients.lr_decay ** (round_ - 1)
+        """The config's, with the learning rate of a round."""
+        clients, lr = config.clients, round_lr(config, round_)
         dtype = getattr(torch, config.precision)
         return cls(torch.tensor(lr, device=device, dtype=dtype), clients.momentum, clients.weight_decay)
+
+
+def round_lr(config: TrialConfig, t: int) -> float:
+    """Lr * lr_decay^(t - 1) in round t = 1, 2, ..."""
+    return config.clients.lr * config.clients.lr_decay ** (t - 1)
 
 
 def local_train(

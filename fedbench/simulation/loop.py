@@ -5,24 +5,27 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedbench.base.rng import generator, torch_seed
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.data.samples import Samples
-from fedbench.methods import METHODS, Cohort, ProxyData, Server
+from fedbench.methods import METHODS, Cohort, LocalWork, ProxyData, Server
 from fedbench.methods.base import State
 from fedbench.models import initial
 from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
+from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
-from fedbench.simulation.local import Sgd, draw_plan, local_train
+from fedbench.simulation.local import Sgd, draw_plan, local_train, round_lr
 from fedbench.simulation.observe import observe
 from fedbench.simulation.record import Record
 from fedbench.simulation.updates import checked
@@ -33,7 +36,8 @@ class RunState:
     """Everything that lives on from one round to the next, and so everything a checkpoint holds.
 
     w [P], buffers [Q]: the global model; velocity: the n clients' momentum [P], where kept;
-    client_buffers: their running statistics [Q], where kept; method: the method's own state.
+    client_buffers: their running statistics [Q], where kept; method: the method's own state;
+    scored [P]: the model to score, where it is not w.
     No tensor in here is ever written to, only replaced: clients that have not taken part yet share one.
     """
 
@@ -44,11 +48,26 @@ class RunState:
     client_buffers: list[Tensor] | None
     method: State
     history: list[Record] = field(default_factory=list)
+    scored: Tensor | None = None
+
+    @property
+    def model(self) -> Tensor:
+        """The model that is scored [P]."""
+        return self.w if self.scored is None else self.scored
 
     def draft(self) -> "RunState":
         """A state for a round to fill in: lists of its own, the same tensors."""
-        velocity, statistics = (rows and list(rows) for rows in (self.velocity, self.client_buffers))
-        return replace(self, velocity=velocity, client_buffers=statistics, history=list(self.history))
+        velocity, buffers = (None if kept is None else list(kept) for kept in (self.velocity, self.client_buffers))
+        return replace(self, velocity=velocity, client_buffers=buffers, history=list(self.history))
+
+
+class Trained(NamedTuple):
+    """A cohort after local training: W [m, P], B [m, Q], mean losses [m] and steps of SGD [m], both float64."""
+
+    W: Tensor
+    B: Tensor
+    losses: Tensor
+    steps: Tensor
 
 
 class Simulation:
@@ -115,37 +134,61 @@ class Simulation:
         record = Record(round=t, clients=clients, samples=tuple(int(size) for size in sizes))
 
         started = self._now()
-        W, B, losses = self.train_cohort(t, clients)
-        trained = self._now()
+        trained = self.train_cohort(t, clients)
+        W, losses, ended = trained.W, trained.losses, self._now()
         p = torch.from_numpy(sizes / sizes.sum()).to(W)
-        record = replace(record, train_loss=float(p.to(losses) @ losses), seconds_train=trained - started)
+        record = replace(record, train_loss=float(p.to(losses) @ losses), seconds_train=ended - started)
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
 
-        start = state.buffers if config.bn == "proxy" else p @ B
-        cohort = Cohort(t, clients, p, state.w, W, B, start, config.bn, config.server.global_lr, self.num_clients)
+        if reason := corrupt_updates(self, t, clients, trained):
+            return replace(record, diverged=f"round {t}: {reason}")
+        ended = self._now()  # the server's time starts when it has got everything
+        cohort = self.cohort(t, clients, p, trained)
         server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
         with seeded(torch_seed(config.seed, "server", t), self.device):
             update = checked(self.method.aggregate, cohort, state.method, server)
             buffers = aggregate_statistics(cohort, update, server)
         aggregated = self._now()
-        record = replace(record, seconds_server=aggregated - trained)
+        record = replace(record, seconds_server=aggregated - ended)
         if not bool(torch.isfinite(update.w).all() & torch.isfinite(buffers).all()):
             return replace(record, diverged=f"round {t}: the aggregated model has non-finite weights")
 
         record = observe(record, self, cohort, update, buffers)
-        state.w, state.buffers, state.method = update.w, buffers, update.state
+        state.w, state.buffers, state.method, state.scored = update.w, buffers, update.state, update.scored
         record = self.score(record)
         return replace(record, seconds_eval=self._now() - aggregated)
 
-    def train_cohort(self, t: int, clients: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-        """Train every client of the cohort from the global model: W [m, P], B [m, Q], mean losses [m]."""
+    def cohort(self, t: int, clients: tuple[int, ...], p: Tensor, trained: Trained) -> Cohort:
+        """What the method gets to see of round t: of what clients know, only what it asked for."""
+        config, split, rows = self.config, self.federation.split, list(clients)
+        told = {"loss": lambda: trained.losses, "class_counts": lambda: self._on_device(split.class_counts[rows])}
+        return Cohort(
+            round=t,
+            clients=clients,
+            p=p,
+            w=self.state.w,
+            W=trained.W,
+            B=trained.B,
+            buffers=self.state.buffers if config.bn == "proxy" else p @ trained.B,
+            bn=config.bn,
+            global_lr=config.server.global_lr,
+            num_clients=self.num_clients,
+            sizes=self._on_device(split.sizes[rows]),
+            work=local_work(config, t, trained.steps),
+            layers=self.model.layers,
+            reported={name: told[name]() for name in config.method.reports},
+        )
+
+    def train_cohort(self, t: int, clients: tuple[int, ...]) -> Trained:
+        """Train every client of the cohort from the global model."""
         config, state, model = self.config, self.state, self.model
         W = state.w.new_empty(len(clients), len(state.w))
         B = state.buffers.new_empty(len(clients), len(state.buffers))
         losses = torch.empty(len(clients), device=self.device, dtype=torch.float64)
         sgd = Sgd.of_round(config, t, self.device)
         kept, fresh = state.velocity, torch.empty_like(state.w)
+        steps = torch.zeros(len(clients), dtype=torch.float64)
         for row, client in enumerate(clients):
             rng = generator(config.seed, "batches", t, client)
             shard = self.federation.split.shards[client]
@@ -159,36 +202,42 @@ class Simulation:
             with seeded(torch_seed(config.seed, "train", t, client), self.device):
                 losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
             W[row], B[row] = model.w, model.buffers
+            steps[row] = plan.steps
             if kept is not None:
                 kept[client] = velocity
             if state.client_buffers is not None:
                 state.client_buffers[client] = model.buffers.clone()
-        return W, B, losses
+        return Trained(W, B, losses, steps.to(self.device))
 
     def score(self, record: Record) -> Record:
         """Evaluate the global model on the test set, and on the validation set if there is one, where due."""
         config, state = self.config, self.state
         if record.round % config.eval_every and record.round <= config.rounds - LAST_ROUNDS:
             return record
-        test = evaluate(self.model, state.w, state.buffers, self.federation.test)
+        test = evaluate(self.model, state.model, state.buffers, self.federation.test)
         if not math.isfinite(test.loss):
             return replace(record, diverged=f"round {record.round}: the test loss is {test.loss}")
         record = replace(record, test_accuracy=test.accuracy, test_loss=test.loss)
         if self.federation.validation is None:
             return record
-        score = evaluate(self.model, state.w, state.buffers, self.federation.validation)
+        score = evaluate(self.model, state.model, state.buffers, self.federation.validation)
         return replace(record, validation_accuracy=score.accuracy, validation_loss=score.loss)
 
     def traffic(self) -> tuple[int, int]:
         """Bytes that the whole cohort sends up and receives in one round.
 
-        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`.
+        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`;
+        some methods send further vectors.
         """
         parameters, statistics = len(self.state.w), len(self.state.buffers)
         rule, item, m = self.config.bn, self.state.w.element_size(), self.config.participants
-        up = parameters + (statistics if rule != "proxy" else 0)
-        down = parameters + (statistics if rule == "average" else 0)
+        more_up, more_down = self.config.method.extra_vectors
+        up = parameters * (1 + more_up) + (statistics if rule != "proxy" else 0)
+        down = parameters * (1 + more_down) + (statistics if rule == "average" else 0)
         return m * up * item, m * down * item
+
+    def _on_device(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
 
     def _now(self) -> float:
         if self.device.type == "cuda":
@@ -205,6 +254,20 @@ def sample_clients(config: TrialConfig, t: int) -> tuple[int, ...]:
     """The cohort of round t: m of n clients, uniform without replacement, sorted by id; the same for every method."""
     order = generator(config.seed, "participation", t).permutation(config.clients.count)
     return tuple(sorted(int(client) for client in order[: config.participants]))
+
+
+def local_work(config: TrialConfig, t: int, steps: Tensor) -> LocalWork:
+    """The recipe of local training in round t, with the steps that each client took [m]."""
+    clients = config.clients
+    return LocalWork(
+        steps=steps,
+        epochs=clients.epochs,
+        batch_size=clients.batch_size,
+        lr=round_lr(config, t),
+        momentum=clients.momentum,
+        keeps_momentum=clients.momentum_state == "keep",
+        weight_decay=clients.weight_decay,
+    )
 
 
 def proxy_data(samples: Samples, config: TrialConfig) -> ProxyData:

@@ -9,7 +9,7 @@ from torch import Tensor
 from fedbench.base.errors import UserError
 from fedbench.indicators import INDICATORS, Indicator, Moment, RoundMoment
 from fedbench.indicators.base import Rows
-from fedbench.methods import METHODS, Cohort, Update
+from fedbench.methods import Cohort, Update
 from fedbench.simulation.compute import exact
 from fedbench.simulation.evaluation import predictions
 from fedbench.simulation.record import Record
@@ -28,11 +28,12 @@ def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Up
         _check(indicator, "table", seen.tables, indicator.tables)
         values |= seen.values
         tables |= seen.tables
-    method = simulation.config.method.name
-    if extra := sorted(set(update.metrics) - set(METHODS.get(method).metrics)):
+    if extra := sorted(set(update.metrics) - set(simulation.method.announced())):
+        method = simulation.config.method.name
         raise UserError(f"method '{method}' records '{extra[0]}' without announcing it in its metrics")
     values |= {name: float(value) for name, value in update.metrics.items()}
-    return replace(record, lambda_=tuple(update.lambda_.tolist()), indicators=values, tables=tables)
+    weights = () if update.lambda_ is None else tuple(update.lambda_.tolist())
+    return replace(record, lambda_=weights, indicators=values, tables=tables)
 
 
 def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], Rows]]:
@@ -40,7 +41,7 @@ def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], R
     tables, state = dict[str, tuple[tuple[str, ...], Rows]](), simulation.state
     with exact(simulation.config.run, simulation.device):
         for _, indicator in INDICATORS.items():
-            moment = Moment(**_here(simulation, state.round, state.w, state.buffers))
+            moment = Moment(**_here(simulation, state.round, state.model, state.buffers))
             seen = indicator.conclude(simulation.config.indicators, moment)
             _check(indicator, "final table", seen, indicator.final_tables)
             tables |= {name: (indicator.final_tables[name], rows) for name, rows in seen.items()}

@@ -66,8 +66,9 @@ class Record:
 
     def numbers(self) -> dict[str, float]:
         """Every number of this round by its column's name."""
-        numbers = {name: getattr(self, name) for name in columns()}
-        return {name: value for name, value in numbers.items() if value is not None}
+        own = {item.name: getattr(self, item.name) for item in fields(self) if COLUMN in item.metadata}
+        numbers = {**own, **self.indicators}
+        return {name: numbers[name] for name in columns() if numbers.get(name) is not None}
 
 
 def columns() -> dict[str, Column]:

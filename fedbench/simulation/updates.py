@@ -50,10 +50,13 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     """What is wrong with an update, if anything."""
     if not isinstance(update, Update):
         return f"must return an Update, returned {type(update).__name__}"
-    tensors = {"w": cohort.w, "lambda_": cohort.p, **({} if update.buffers is None else {"buffers": cohort.buffers})}
-    for name, like in tensors.items():
-        if wrong := _unlike(getattr(update, name), like):
-            return f"{name} must be {_described(like)}, is {wrong}"
+    optional = {"lambda_": cohort.p, "buffers": cohort.buffers, "scored": cohort.w}
+    given = {name: like for name, like in optional.items() if getattr(update, name) is not None}
+    for name, like in {"w": cohort.w, **given}.items():
+        if wrong := unlike(getattr(update, name), like):
+            return f"{name} must be {described(like)}, is {wrong}"
+    if update.lambda_ is None and update.buffers is None and cohort.B.shape[1] and cohort.bn != "proxy":
+        return f"without weights lambda_ it must give running statistics (buffers) under bn={cohort.bn}"
     if not isinstance(update.gamma, int | float):
         return f"gamma must be a number, is a {type(update.gamma).__name__}"
     if not isinstance(update.state, Mapping) or not all(isinstance(value, Tensor) for value in update.state.values()):
@@ -62,20 +65,23 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
         return None  # the run has diverged, and is about to say so
     if not math.isfinite(update.gamma):
         return f"gamma must be a finite number, is {update.gamma}"
+    if update.lambda_ is None:
+        return None
     total, least = update.lambda_.sum().item(), update.lambda_.min().item()
     if not math.isfinite(total) or abs(total - 1) > SIMPLEX or least < -SIMPLEX:
         return f"lambda_ must be weights that sum to 1 (their sum is {total:.4g}, the least {least:.4g}); gamma shrinks"
     return None
 
 
-def _unlike(tensor: Any, like: Tensor) -> str | None:
+def unlike(tensor: Any, like: Tensor) -> str | None:
     """How a tensor differs from what it must be like, None if it does not."""
     if not isinstance(tensor, Tensor):
         return f"a {type(tensor).__name__}"
     same = tensor.shape == like.shape and tensor.dtype == like.dtype and tensor.device == like.device
-    return None if same else _described(tensor)
+    return None if same else described(tensor)
 
 
-def _described(tensor: Tensor) -> str:
+def described(tensor: Tensor) -> str:
+    """Type and shape of a tensor, and where it is."""
     where = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}{where}"

@@ -28,6 +28,8 @@ RESERVED = {
         "hash",
         "seconds",
         "peak_memory_mb",
+        "server_seconds",
+        "megabytes",
         "paper",
         "failed",
     ),

@@ -1,6 +1,5 @@
 """A study as data: base settings, axes, seeds, tables, plots and the paper's numbers, in one YAML file."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,17 +10,17 @@ from typing import cast
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import TrialConfig
-from fedbench.specs.changes import check_changes
+from fedbench.config.naming import RunName
+from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
-from fedbench.specs.names import Axis, Label, ScaleName, Where, short, text_label
+from fedbench.specs.names import Axis, Label, ScaleName, Where, named, text_label, variant_name
 from fedbench.specs.study import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
 TINY_VALUES = 2  # of each setting that is an axis
 TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
 LARGEST_SEED = 10**9
-LONGEST_VARIANT = 80  # characters of a folder's name
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,7 @@ class ScaledStudy:
     @property
     def variant(self) -> str:
         """A short name for what options changed of the study, fit for a folder; empty if they changed nothing."""
-        words = [*in_words(self.changed), *self.picked]
-        name = "+".join("".join(c if c.isalnum() or c in "=,.-_" else "-" for c in word) for word in words)
-        if len(name) <= LONGEST_VARIANT:
-            return name
-        return f"{name[: LONGEST_VARIANT - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        return variant_name([*in_words(self.changed), *self.picked])
 
     @cached_property
     def trials(self) -> dict[str, TrialConfig]:
@@ -74,14 +69,10 @@ class ScaledStudy:
         left = {axis: self.labels(axis, where) for axis in self.axes}
         return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
 
-    def name_of(self, cell: Cell, seed: int) -> str:
-        """A trial by what differs between trials: alpha 0.1, FedLAW, seed 9."""
-        words = [
-            label if isinstance(label, str) else f"{short(axis)} {text_label(label)}"
-            for axis, label in cell.labels.items()
-            if len(self.whole[axis]) > 1
-        ]
-        return ", ".join([*words, f"seed {seed}"])
+    def name_of(self, cell: Cell, seed: int) -> RunName:
+        """A trial by its study and what differs between trials: alpha 0.1, FedLAW, seed 9."""
+        words = [named(axis, label) for axis, label in cell.labels.items() if len(self.whole[axis]) > 1]
+        return RunName(self.name, ", ".join(words), seed)
 
     def guessed(self, labels: Mapping[str, Label]) -> list[str]:
         """The settings behind a cell that are a weak guess (mark W), by name."""
@@ -130,11 +121,12 @@ def expand_study(
     check_study(stem, study)
     if not cells:
         raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
-    counted = {key: value for key, value in changes.items() if key != "run"}  # where it runs changes no result
     score = spec.score or study.score
     picked = [f"{key}={','.join(map(text_label, _labels(axes)[key]))}" for key in only]
     picked += [f"seeds={','.join(map(str, seeds))}"] if seeds else []
-    scaled = ScaledStudy(stem, scale, study, _labels(axes), _labels(whole), cells, counted, picked, score.rounds)
+    scaled = ScaledStudy(
+        stem, scale, study, _labels(axes), _labels(whole), cells, counted(changes), picked, score.rounds
+    )
     _check_axes(scaled)
     _check_leftovers(scaled)
     return scaled
@@ -170,8 +162,8 @@ def _check_leftovers(study: ScaledStudy) -> None:
     for name, plot in study.study.plots.items():
         if plot.one_cell:
             parts.append((f"plots.{name}", "panels, or its colour,", plot.axes, plot.where))
-    for name, allowed, named, where in parts:
-        if left := [a for a in study.axes if len(study.labels(a, where)) > 1 and a not in named]:
+    for name, allowed, axes, where in parts:
+        if left := [a for a in study.axes if len(study.labels(a, where)) > 1 and a not in axes]:
             raise ConfigError(
                 f"{study.name}: {name}: {left[0]} has several values, so it must be among {allowed} or in where"
             )
@@ -239,7 +231,7 @@ def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequenc
         settings = merge(settings, changes)
     labels = {key: label for key, (label, _) in point.items()}
     try:
-        if scale == "tiny" and getattr(TrialConfig(**settings).method, "epochs", 0) > TINY_SERVER_EPOCHS:
+        if scale == "tiny" and (getattr(TrialConfig(**settings).method, "epochs", 0) or 0) > TINY_SERVER_EPOCHS:
             settings = merge(settings, {"method": {"epochs": TINY_SERVER_EPOCHS}})
         config = TrialConfig(
             **merge(settings, {"seed": seeds[0]})

@@ -1,6 +1,10 @@
 """The vocabulary of study and space files. Quick to import: command lines need it for their options."""
 
+import hashlib
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
+
+from fedbench.base.files import safe_name
 
 Label = str | int | float | bool | None
 Axis = list[Any] | dict[str, dict[str, Any]]
@@ -11,6 +15,7 @@ Mark = Literal["S", "I", "W"]  # the paper states a setting; it can be inferred;
 ScaleName = Literal["quick", "paper", "tiny"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 SAMPLERS = ("tpe", "random", "cmaes")
+LONGEST_VARIANT = 80  # characters of a folder's name
 
 
 def text_label(label: Label) -> str:
@@ -23,6 +28,26 @@ def text_label(label: Label) -> str:
 def short(axis: str) -> str:
     """The last part of an axis' name: alpha for data.alpha."""
     return axis.rpartition(".")[2].replace("_", " ")
+
+
+def named(axis: str, label: Label) -> str:
+    """A point of an axis: a word as it is, all else with the name of its axis (alpha 0.1)."""
+    return label if isinstance(label, str) else f"{short(axis)} {text_label(label)}"
+
+
+def heads(axes: Iterable[str]) -> list[str]:
+    """The axes' names as heads of a table: in short, but where two would be called the same."""
+    names = list(axes)
+    brief = [short(axis) for axis in names]
+    return [word if brief.count(word) == 1 else axis for axis, word in zip(names, brief, strict=True)]
+
+
+def variant_name(words: Iterable[str]) -> str:
+    """A short name for what options changed, fit for a folder; empty if they changed nothing."""
+    name = "+".join(map(safe_name, words))
+    if len(name) <= LONGEST_VARIANT:
+        return name
+    return f"{name[: LONGEST_VARIANT - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def shown_as(label: str, show: Show) -> str:

@@ -53,6 +53,8 @@ class TableSpec(Strict):
     """where the best is marked: in each row, in each column, or along an axis, all else being equal"""
     where: Where = {}
     """only these labels of an axis"""
+    costs: bool = False
+    """columns for what a round of each row costs: seconds on the server, and traffic"""
     pool: str | None = None
     """the name of one more column, in which the cells of a row are taken together (for metrics that can)"""
 
@@ -114,6 +116,13 @@ class ClaimSpec(Strict):
     """the value itself, or its difference or relative gain (in %) to the baseline"""
     where: Where = {}
     """only these labels of an axis"""
+    source: str | None = None
+    """whose claim it is, where it is not the paper's"""
+
+    @property
+    def words(self) -> str:
+        """The claim, and whose it is."""
+        return f"{self.says} ({self.source})" if self.source else self.says
 
     @property
     def names(self) -> Where:

@@ -12,8 +12,9 @@ from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.fields import Seeds, Strict
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
-from fedbench.specs.changes import check_changes
+from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.library import built_in, load
+from fedbench.specs.names import ScaleName, variant_name
 from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
 from fedbench.specs.parts import ScoreSpec
 
@@ -23,13 +24,13 @@ TINY_TRIALS = 3
 DIRECTIONS: Mapping[str, Literal["max", "min"]] = {"validation_accuracy": "max", "validation_loss": "min"}
 
 Budget = Annotated[int, Field(ge=1)]
-SpaceScaleName = Literal["quick", "paper"]
 
 
 class SpaceScale(Strict):
     """What a scale changes: base settings are merged, the rest replaces."""
 
     base: dict[str, Any] = {}
+    methods: Annotated[list[str], Field(min_length=1)] | None = None
     trials: Budget | None = None
     rounds: Budget | None = None
     suggestion_seeds: Seeds | None = None
@@ -63,8 +64,8 @@ class Space(Strict):
     """whose mean scores a suggestion"""
     seeds: Seeds
     """of the table at the end"""
-    scales: dict[SpaceScaleName, SpaceScale]
-    """what quick and paper change"""
+    scales: dict[ScaleName, SpaceScale]
+    """what quick and paper change; tiny is quick, made tiny, with the base that stands here"""
 
     @property
     def direction(self) -> Literal["max", "min"]:
@@ -104,7 +105,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class ScaledSpace:
-    """A space at one scale, checked: what is searched, and what is run with the best."""
+    """A space at one scale, checked: what is searched, and what is run with the best.
+
+    changed: base settings that options changed; picked: in words, the methods and seeds that they picked.
+    """
 
     name: str
     scale: str
@@ -116,12 +120,24 @@ class ScaledSpace:
     seeds: Sequence[int]
     validation: float
     changed: Settings
+    picked: Sequence[str]
 
     @property
     def title(self) -> str:
-        """What a reader must know: the space's title, the scale, and changed base settings."""
+        """What a reader must know: the space's title, the scale, changed base settings, and what was picked."""
         changed = f"; changed: {', '.join(in_words(self.changed))}" if self.changed else ""
-        return f"{self.space.title} (scale {self.scale}{changed})"
+        picked = f"; only {', '.join(self.picked)}" if self.picked else ""
+        return f"{self.space.title} (scale {self.scale}{changed}{picked})"
+
+    @property
+    def other(self) -> str:
+        """A short name for changed base settings: with them it is another search, with suggestions of its own."""
+        return variant_name(in_words(self.changed))
+
+    @property
+    def variant(self) -> str:
+        """A short name for all that options changed, fit for a folder; empty if they changed nothing."""
+        return variant_name([*in_words(self.changed), *self.picked])
 
     def suggestion_settings(self, settings: Settings) -> list[Settings]:
         """Settings of the runs that score some settings: one for each seed, part of the training data kept out."""
@@ -146,7 +162,7 @@ class ScaledSpace:
 
     def study_name(self, arm: Arm) -> str:
         """What Optuna calls the search of one method."""
-        return f"{self.name}/{self.scale}/{arm.label}"
+        return "/".join(filter(None, (self.name, self.scale, self.other, arm.label)))
 
     def fingerprint(self, arm: Arm) -> Settings:
         """What makes two searches the same; the budget is no part of it."""
@@ -179,28 +195,37 @@ def expand_space(
 ) -> ScaledSpace:
     """A space at a scale, with base settings changed, methods picked, seeds and budget replaced; all of it checked."""
     stem, space = load("search_spaces", name, Space, "search space")
-    spec = space.scales.get(cast(SpaceScaleName, "quick" if scale == "tiny" else scale))
+    spec = space.scales.get(cast(ScaleName, "quick" if scale == "tiny" else scale))
     if spec is None:
         raise UserError(f"search space '{stem}' has no scale '{scale}'; it has {', '.join(space.scales)}")
     check_changes(changes, {"method": [nest(settings, stem) for settings in (space.methods or {"": {}}).values()]})
     tiny = scale == "tiny"
     base = merge(nest(space.base, stem), nest(spec.base, stem))
-    base = merge(merge(base, nest(TINY) if tiny else {}), changes)
+    if tiny:
+        base = merge(merge(base, nest(TINY)), nest(space.scales.get("tiny", SpaceScale()).base, stem))
+    base = merge(base, changes)
     validation, base = _validation(base, stem)
     arms = _arms(space, base, stem)
+    chosen = (
+        _pick(arms, only, "--only method=") if only else _pick(arms, spec.methods, f"{stem}: scales.{scale}.methods: ")
+    )
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
     scaled = ScaledSpace(
         name=stem,
         scale=scale,
         space=space,
-        arms=_pick(arms, only),
+        arms=chosen,
         trials=trials or (min(budget, TINY_TRIALS) if tiny else budget),
         rounds=None if tiny or "rounds" in changes else spec.rounds or space.rounds,
         suggestion_seeds=suggestion_seeds[:1] if tiny else suggestion_seeds,
         seeds=list(seeds or (table_seeds[:1] if tiny else table_seeds)),
         validation=validation,
-        changed=changes,
+        changed=counted(changes),
+        picked=[
+            *([f"method={','.join(arm.label for arm in chosen)}"] if only else []),
+            *([f"seeds={','.join(map(str, seeds))}"] if seeds else []),
+        ],
     )
     for arm in scaled.arms:
         _check(scaled, arm)
@@ -251,13 +276,13 @@ def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> No
             )
 
 
-def _pick(arms: list[Arm], only: Sequence[str] | None) -> list[Arm]:
-    """The methods that --only names, alone or with commas between them, in the file's order."""
+def _pick(arms: list[Arm], only: Sequence[str] | None, where: str) -> list[Arm]:
+    """The methods that --only or a scale names, alone or with commas between them, in the file's order; or all."""
     labels = [arm.label for arm in arms]
     wanted = [label for given in only or () for label in ([given] if given in labels else given.split(","))]
     for label in wanted:
         if label not in labels:
-            raise ConfigError(f"--only method={label}: {unknown('method', label, labels)}")
+            raise ConfigError(f"{where}{label}: {unknown('method', label, labels)}")
     return [arm for arm in arms if only is None or arm.label in wanted]
 
 

@@ -120,7 +120,7 @@ class TrialFolder(Callback[Simulation, Record]):
             for name, (header, rows) in final_tables(run).items():
                 self._append(name, header, rows)
             if self.save_model:
-                run.model.load(run.state.w, run.state.buffers)
+                run.model.load(run.state.model, run.state.buffers)
                 weights = io.BytesIO()
                 torch.save(run.model.state_dict(), weights)
                 write_bytes(self.path / "model.pt", weights.getvalue())
@@ -163,12 +163,13 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         **correlations(simulation.state.history, split.sizes, split.class_counts),
         "seed": simulation.config.seed,
         "parameters": len(simulation.state.w),
-        "near_zero_share": float((simulation.state.w.abs() < NEAR_ZERO).double().mean()),
+        "near_zero_share": float((simulation.state.model.abs() < NEAR_ZERO).double().mean()),
         "bytes_up": up * content["rounds"],
         "bytes_down": down * content["rounds"],
         **peak_memory(simulation.device),
         "partition_redraws": split.redraws,
         "test_samples": len(simulation.federation.test),
+        "corrupted_clients": split.corrupted,
         "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
     }
 

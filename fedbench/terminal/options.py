@@ -128,10 +128,15 @@ def check_resources(options: argparse.Namespace) -> None:
         raise UserError("--autoscaling: goes with --address")
 
 
-def run_options(options: argparse.Namespace, modules: Sequence[str] = ()) -> RunOptions:
-    """What the runner needs to know; `modules` are those that the study or space file imports."""
+def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kind: str = "") -> RunOptions:
+    """What the runner needs to know; `modules` are those that the study or space file imports.
+
+    kind: goes before the name of what is run.
+    """
     return RunOptions(
         out=options.out,
+        study=kind + Path(options.name).stem,
+        scale=options.scale,
         data_dir=options.data_dir,
         address=options.address,
         cpus_per_trial=options.cpus_per_trial,

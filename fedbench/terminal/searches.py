@@ -6,22 +6,21 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
 from fedbench.searches.report import (
     Comparison,
     SearchReport,
-    caption,
     compare,
     final_trials,
     make_search_report,
-    shown_table,
+    sheet,
 )
 from fedbench.searches.suggestions import (
     Suggestions,
@@ -46,7 +45,10 @@ from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
 from fedbench.terminal.studies import check_machine, run_shown, warn
+from fedbench.terminal.tables import show_sheet
 from fedbench.tune.options import RunOptions
+
+SEARCH = "search-"  # before a search's name, where studies are named, too
 
 
 def chosen_space(options: argparse.Namespace) -> ScaledSpace:
@@ -75,8 +77,8 @@ class SearchJob(Job):
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.store = options, Store(options.out)
         self.space = chosen_space(options)
-        self.folder = options.out / "searches" / self.space.name / self.space.scale
-        self.url = options.storage or default_url(self.folder)
+        self.whole = options.out / "searches" / self.space.name / self.space.scale
+        self.url = options.storage or default_url(self.whole / self.space.other)
         parse_url(self.url)
         for name in options.track:
             TRACKERS.get(name)
@@ -108,7 +110,7 @@ class SearchJob(Job):
         check_data(self._all_configs(), self.options.data_dir)
         storage = open_storage(self.url) if self.options.storage else None
         self.store.prepare()
-        with sole_driver(self.folder):
+        with sole_driver(self.whole / self.space.other):
             storage = storage or open_storage(self.url)
             if self.options.fresh:
                 forget(storage, self.space)
@@ -146,7 +148,7 @@ class SearchJob(Job):
         print(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
 
     def _run_options(self) -> RunOptions:
-        return run_options(self.options, self.space.space.import_)
+        return run_options(self.options, self.space.space.import_, kind=SEARCH)
 
     def _run_suggestions(self, search: Suggestions) -> None:
         """Run what the budget of one method has left."""
@@ -165,14 +167,18 @@ class SearchJob(Job):
         if missing:
             self.store.mend()
             print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
-            progress = StudyProgress(missing, run_names(compare(self.searches)), Console())
-            run_shown(f"table-{self.space.name}", missing, self._run_options(), progress)
+            names = run_names(SEARCH + self.space.name, compare(self.searches))
+            progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
+            run_shown(missing, names, self._run_options(), progress)
 
     def report(self, *, interrupted: bool) -> None:
         """Who stops a search does not want to wait for plots."""
-        report = make_search_report(self.searches, self.store, self.folder, plots=not interrupted)
+        folder = self.whole / self.space.variant
+        report = make_search_report(self.searches, self.store, folder, plots=not interrupted)
         warn(self.store)
         show_search(self.searches, report, self.url)
+        if self.space.variant:
+            print(f"these are of a variant of the search; the whole search's go to {self.whole}")
         self._interrupted = interrupted
 
     def left(self) -> str:
@@ -190,10 +196,10 @@ class SearchJob(Job):
         return nothing or (strict and bool(bad or wrong))
 
 
-def run_names(comparisons: list[Comparison]) -> dict[str, str]:
-    """What to call each run of the table."""
+def run_names(search: str, comparisons: list[Comparison]) -> dict[str, RunName]:
+    """What to call each run of a search's table."""
     return {
-        config.hash: f"{comparison.label}, {which}, seed {seed}"
+        config.hash: RunName(search, f"{comparison.label}, {which}", seed)
         for comparison in comparisons
         for which, runs in (("tuned", comparison.tuned), ("default", comparison.default))
         for seed, config in runs.items()
@@ -203,14 +209,8 @@ def run_names(comparisons: list[Comparison]) -> dict[str, str]:
 def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> None:
     """Print the table, the best of every method, what stopping early saved, and where everything is."""
     space = searches[0].space
-    frame = shown_table(report.table).drop(columns="tuned settings")  # they stand below, and would not fit
-    print(f"\n{caption(space)}")
-    table = Table(show_lines=True)
-    for column in frame.columns:
-        table.add_column(column, overflow="fold")
-    for row in frame.itertuples(index=False):
-        table.add_row(*map(escape, row))
-    Console().print(table)
+    whole = sheet(space, report.table)  # without the last column: settings stand below, and would not fit
+    show_sheet(replace(whole, heads=whole.heads[:-1], rows=[row[:-1] for row in whole.rows]))
     for search in searches:
         print(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")
     counts = [len(search.settled) for search in searches]
@@ -218,9 +218,9 @@ def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> 
         print(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
     ran, saved = sum(s.rounds_run for s in searches), sum(s.rounds_saved for s in searches)
     if ran:
-        whole = sum(len(s.settled) * space.length(s.arm) for s in searches)
+        planned = sum(len(s.settled) * space.length(s.arm) for s in searches)
         each = f", each with {len(space.suggestion_seeds)} seeds" if len(space.suggestion_seeds) > 1 else ""
-        print(f"rounds: {ran} of {whole} run{each}; ASHA saved {saved} ({100 * saved / whole:.0f} %)")
+        print(f"rounds: {ran} of {planned} run{each}; ASHA saved {saved} ({100 * saved / planned:.0f} %)")
     for path in report.files:
         print(path)
     print(f"to browse the suggestions: pip install optuna-dashboard && optuna-dashboard {shlex.quote(shown_url(url))}")

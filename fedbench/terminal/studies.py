@@ -3,16 +3,17 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
-from fedbench.reports.report import Report, make_report, note
+from fedbench.config.naming import RunName
+from fedbench.reports.report import Report, make_report
+from fedbench.reports.shown import note
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.plugins import changed_plugins
@@ -102,14 +103,16 @@ class StudyJob(Job):
         """Run what the store does not have; if nothing is missing Ray is not even imported."""
         if not self.missing:
             return
-        self.progress = StudyProgress(self.missing, self._names(), Console())
+        names, several = self._names(), len(self.studies) > 1
+        shown = {hash_: f"{name.study}, {name}" if several else str(name) for hash_, name in names.items()}
+        self.progress = StudyProgress(self.missing, shown, Console())
         modules = dict.fromkeys(module for study in self.studies for module in study.study.import_)
-        run_shown(Path(self.options.name).stem, self.missing, run_options(self.options, list(modules)), self.progress)
+        run_shown(self.missing, names, run_options(self.options, list(modules)), self.progress)
 
-    def _names(self) -> dict[str, str]:
-        """What to call each trial; with several studies, the study's name before it."""
+    def _names(self) -> dict[str, RunName]:
+        """What to call each trial."""
         return {
-            config.hash: f"{f'{study.name}, ' if len(self.studies) > 1 else ''}{study.name_of(cell, seed)}"
+            config.hash: study.name_of(cell, seed)
             for study in self.studies
             for cell in study.cells
             for seed, config in cell.trials.items()
@@ -141,12 +144,14 @@ class StudyJob(Job):
         return len(wrong) == len(trials) or (strict and bool(wrong))
 
 
-def run_shown(name: str, trials: dict[str, TrialConfig], options: RunOptions, progress: StudyProgress) -> None:
+def run_shown(
+    trials: dict[str, TrialConfig], names: Mapping[str, RunName], options: RunOptions, progress: StudyProgress
+) -> None:
     """Run trials on Ray, which is only imported here, while the progress is shown."""
     from fedbench.tune.runner import run_trials
 
     with progress:
-        run_trials(name, trials, options, progress)
+        run_trials(trials, names, options, progress)
 
 
 def check_machine(options: argparse.Namespace) -> None:

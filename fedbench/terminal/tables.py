@@ -1,7 +1,7 @@
 """Reports on the screen: a study's tables, claims and parity with the paper."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -9,12 +9,10 @@ from rich.table import Table
 
 from fedbench.base.files import write_text
 from fedbench.reports.parity import VERDICTS, parity
-from fedbench.reports.report import Report, caption, folder_of, mixed, note
-from fedbench.reports.tables import PROXY_COLUMN, shown
+from fedbench.reports.report import Report, folder_of, mixed
+from fedbench.reports.sheets import Entry, Sheet
+from fedbench.reports.shown import note, sheet
 from fedbench.specs.expand import ScaledStudy
-from fedbench.specs.names import short
-from fedbench.specs.paper import row_keys
-from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store
 
 if TYPE_CHECKING:
@@ -25,21 +23,9 @@ VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive
 
 def show(study: ScaledStudy, report: Report) -> None:
     """Print every table as it would stand in a paper, then the trials that went wrong and the files."""
-    console = Console()
     for name, filled in report.tables.items():
-        if not filled:
-            continue
-        spec = study.study.tables[name]
-        frame = shown(study, spec, filled, ("[bold]", "[/bold]"), "\n±", escape)  # narrow enough for most terminals
-        print(f"\n{caption(study, name)}")
-        table = Table(show_lines=True)
-        for column in frame.columns:
-            label = column in (*row_keys(spec), PROXY_COLUMN)
-            justify: Literal["left", "right"] = "left" if label else "right"
-            table.add_column(short(column) if label else column, justify=justify, overflow="fold")
-        for row in frame.itertuples(index=False):
-            table.add_row(*(_broken(text) for text in row))
-        console.print(table)
+        if filled:
+            show_sheet(sheet(study, name, filled))
     if report.findings:
         counts = Counter[str](finding.verdict for finding in report.findings)
         summary = ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICT_WORDS.items() if counts[verdict])
@@ -55,10 +41,23 @@ def show(study: ScaledStudy, report: Report) -> None:
         print(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
 
 
+def show_sheet(sheet: Sheet) -> None:
+    """Print a table, its cells in several lines: narrow enough for most terminals."""
+    print(f"\n{sheet.caption}")
+    table = Table(show_lines=True)
+    for head, numeric in zip(sheet.heads, sheet.numeric, strict=True):
+        table.add_column(escape(head), justify="right" if numeric else "left", overflow="fold")
+    for row in sheet.texts(_bold, escape):
+        table.add_row(*map(_broken, row))
+    Console().print(table)
+
+
+def _bold(entry: Entry) -> str:
+    return escape(entry.text("\n±")).join(("[bold]", "[/bold]") if entry.best else ("", ""))
+
+
 def _broken(text: str) -> str:
-    """A cell in several lines, as narrow as can be; a metric's name as its label."""
-    if text in METRICS:
-        return METRICS.get(text).label
+    """A cell in several lines, as narrow as can be."""
     return text.replace(" [", "\n[").replace(" (", "\n(")
 
 

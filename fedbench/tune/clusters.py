@@ -15,10 +15,12 @@ from typing import Any
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "0")
 os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # the store has all there is to save: stop at once
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # their TensorBoard steps count reports, not rounds
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 from ray._private import ray_constants
+from ray.job_config import JobConfig
 
 from fedbench.base.errors import UserError
 from fedbench.data.official import cache_dir
@@ -73,7 +75,13 @@ def _start(options: RunOptions, say: Say) -> None:
     token = private_token()
     os.environ.update(WORKER_ENV)  # inherited by workers; a runtime_env would throw Ray's warm ones away
     try:
-        context = ray.init(address="local", include_dashboard=options.dashboard, dashboard_host="127.0.0.1", **QUIET)
+        context = ray.init(
+            address="local",
+            include_dashboard=options.dashboard,
+            dashboard_host="127.0.0.1",
+            job_config=job_config(options),
+            **QUIET,
+        )
     except (ConnectionError, RuntimeError, TimeoutError) as error:
         raise UserError(f"Ray did not start ({_first_line(error)}); try again, or look into Ray's logs") from error
     if options.dashboard:
@@ -88,13 +96,19 @@ def _join(options: RunOptions, say: Say) -> None:
     ray_constants.NUM_REDIS_GET_RETRIES = JOIN_TRIES
     with muted_stderr() as muttered:
         try:
-            ray.init(address=address, runtime_env={"env_vars": WORKER_ENV}, **QUIET)
+            ray.init(address=address, runtime_env={"env_vars": WORKER_ENV}, job_config=job_config(options), **QUIET)
         except Exception as error:  # Ray raises anything here, from ValueError to its own
             if "AuthToken" in muttered() or "token" in str(error).lower():
                 raise UserError(
                     f"--address {address}: the cluster wants another token; name its file with RAY_AUTH_TOKEN_PATH"
                 ) from error
             raise UserError(f"--address {address}: no Ray cluster there ({_first_line(error)})") from error
+
+
+def job_config(options: RunOptions) -> JobConfig:
+    """What the dashboard's list of jobs tells of this command, beside its command line."""
+    about = {"study": options.study, "scale": options.scale, "out": str(options.out.resolve())}
+    return JobConfig(metadata={"job_name": f"{options.study} ({options.scale})", **about})
 
 
 @contextmanager

@@ -8,9 +8,14 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run: where results and data are, and what of the cluster each trial takes."""
+    """How to run: where results and data are, and what of the cluster each trial takes.
+
+    study: what is run, as Ray's dashboard names it; scale: at which scale.
+    """
 
     out: Path
+    study: str = ""
+    scale: str = ""
     data_dir: Path | None = None
     address: str | None = None
     cpus_per_trial: float = 1.0

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -14,14 +14,18 @@ from typing import Any
 # First, since it sets Ray's environment before Ray is imported.
 from fedbench.tune.clusters import cluster, gpu_share  # isort: skip
 from ray import tune
+from ray.tune.logger import JsonLoggerCallback
 
 from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
 from fedbench.tune.options import RunOptions, StudyListener
-from fedbench.tune.trainable import payload, run_trial
+from fedbench.tune.trainable import FederatedRun, payload
 
 
-def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, listener: StudyListener) -> None:
-    """Run all trials; returns when every one has ended, or its process has died too often.
+def run_trials(
+    trials: Mapping[str, TrialConfig], names: Mapping[str, RunName], options: RunOptions, listener: StudyListener
+) -> None:
+    """Run all trials, by their hash; returns when every one has ended, or its process has died too often.
 
     Trials whose process died are run again once the others have ended. At Ctrl-C running trials end their round and
     write a checkpoint, then KeyboardInterrupt comes through; at the second one at once.
@@ -36,7 +40,8 @@ def run_trials(name: str, trials: dict[str, TrialConfig], options: RunOptions, l
             if not left:
                 return
             with asking_to_stop(stop, listener) as asked:
-                _fit(name, left, options, gpus, listener, stop, asked)
+                payloads = [payload(config, names[hash_], options, gpus, stop) for hash_, config in left.items()]
+                _fit(payloads, options, listener, asked)
 
 
 @contextmanager
@@ -65,17 +70,13 @@ def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[],
 
 
 def _fit(
-    name: str,
-    trials: dict[str, TrialConfig],
+    payloads: list[dict[str, Any]],
     options: RunOptions,
-    gpus: float,
     listener: StudyListener,
-    stop: Path,
     asked: Callable[[], bool],
 ) -> None:
-    payloads = [payload(config, options, gpus, stop) for config in trials.values()]
     tuner = tune.Tuner(
-        tune.with_resources(run_trial, {"cpu": options.cpus_per_trial, "gpu": gpus}),
+        FederatedRun,
         param_space={"trial": tune.grid_search(payloads)},
         tune_config=tune.TuneConfig(
             reuse_actors=True,
@@ -84,10 +85,10 @@ def _fit(
             trial_dirname_creator=_trial_name,
         ),
         run_config=tune.RunConfig(
-            name=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
+            name=f"{options.study}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see run_trials
-            callbacks=[ProgressCallback(listener, asked)],
+            callbacks=[ProgressCallback(listener, asked), JsonLoggerCallback()],
             verbose=0,
         ),
     )

@@ -14,6 +14,7 @@ import optuna
 from fedbench.tune.clusters import cluster, gpu_share  # isort: skip
 import ray
 from ray import tune
+from ray.tune.logger import JsonLoggerCallback
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
@@ -24,9 +25,10 @@ from fedbench.config import TrialConfig
 from fedbench.searches.suggestions import Suggestions
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.lockstep import Lockstep, Step
-from fedbench.specs.parameters import Suggester, fill
+from fedbench.specs.parameters import fill
 from fedbench.tune.options import RunOptions, SearchListener
-from fedbench.tune.trainable import assigned_device, surroundings
+from fedbench.tune.trainable import assigned_device, resources, surroundings
+from fedbench.tune.watch import log, worker_name
 
 os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")  # a diverged suggestion has no score to report
 
@@ -34,19 +36,42 @@ REDUCTION = 3  # ASHA lets a third go on at every rung
 EARLIEST = 5  # rounds before which a score says little about the end
 
 
-class SuggestionTrainable(tune.Trainable):
-    """One suggestion on a worker: a round of all its seeds a step. A dead process starts it again from round 1."""
+class FederatedSuggestion(tune.Trainable):
+    """One suggestion on a worker: a round of all its seeds a step. A dead process starts it again from round 1.
+
+    Ray's dashboard shows the class, its repr, and what it prints as its log.
+    """
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take in a suggestion; the runs are built with the first step."""
-        self._payload: dict[str, Any] = {**config["search"], "configs": config["configs"]}
+        self._payload: dict[str, Any] = {**config["search"], **config["suggestion"]}
         self._rounds: Iterator[Step] | None = None
         self._round = 0
+        self._ended = False
+        self._log("starts")
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """What a suggestion takes of the cluster."""
+        return resources(config["search"])
+
+    def __repr__(self) -> str:
+        return worker_name(self._payload["command"])
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take in the next suggestion, in the same process."""
+        self.cleanup()
         self.setup(new_config)
         return True
+
+    def cleanup(self) -> None:
+        """Whatever comes next here, this suggestion is over."""
+        if not self._ended:
+            self._log(f"stopped after round {self._round}")
+
+    def _log(self, text: str) -> None:
+        """A line on this suggestion in the worker's log, which the dashboard shows."""
+        log(f"{self._payload['method']}, suggestion {self._payload['number']}: {text}")
 
     def step(self) -> dict[str, Any]:
         """One round; the result says how it stands. An exception is an outcome: trying at once would not help."""
@@ -65,11 +90,14 @@ class SuggestionTrainable(tune.Trainable):
         if step.diverged:
             return self._end("diverged", step.diverged)
         score = {} if step.score is None else {"score": step.score}
+        self._log(f"round {step.round}" + (f", score {step.score:.4g}" if score else ""))
         if step.last:
             return {**self._end("done", ""), **score}
         return {"round": step.round, "status": "running", "reason": "", **score}
 
     def _end(self, status: str, reason: str) -> dict[str, Any]:
+        self._ended = True
+        self._log(status + (f" ({reason})" if reason else ""))
         return {"round": self._round, "status": status, "reason": reason, "done": True}
 
 
@@ -107,11 +135,12 @@ class StoredOptunaSearch(OptunaSearch):
             storage=suggestions.storage,
         )
 
-    def _define(self, trial: Suggester) -> Settings:
+    def _define(self, trial: optuna.Trial) -> Settings:
         """Optuna's define-by-run: conditions are decided as the values come. Returns what the worker needs."""
         arm = self.suggestions.arm
         settings = fill(arm.fixed, arm.parameters, lambda parameter: parameter.suggest(trial))
-        return {"configs": self.suggestions.space.suggestion_settings(settings)}
+        configs = self.suggestions.space.suggestion_settings(settings)
+        return {"suggestion": {"number": trial.number, "configs": configs}}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """A round: kept as an intermediate value (a restarted suggestion reports its rounds again)."""
@@ -199,7 +228,7 @@ def _fit(
 ) -> None:
     gpus, have = gpu_share(options), ray.cluster_resources()
     tuner = tune.Tuner(
-        tune.with_resources(SuggestionTrainable, {"cpu": options.cpus_per_trial, "gpu": gpus}),
+        FederatedSuggestion,
         param_space={"search": {**_scoring(suggestions), **surroundings(options, gpus)}},
         tune_config=tune.TuneConfig(
             search_alg=searcher,
@@ -212,10 +241,11 @@ def _fit(
             trial_dirname_creator=lambda trial: f"{suggestions.arm.slug}-{trial.trial_id}",
         ),
         run_config=tune.RunConfig(
-            name=f"search-{suggestions.space.name}-{suggestions.arm.slug}-{time.strftime('%Y%m%d-%H%M%S')}",
+            name=f"{options.study}-{suggestions.arm.slug}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see search_arm
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            callbacks=[JsonLoggerCallback()],
             verbose=0,
         ),
     )
@@ -223,6 +253,6 @@ def _fit(
 
 
 def _scoring(suggestions: Suggestions) -> dict[str, Any]:
-    """How suggestions are scored."""
+    """Whose suggestions they are, and how they are scored."""
     space = suggestions.space.space
-    return {"metric": space.metric, "score_rounds": space.score.rounds}
+    return {"method": suggestions.arm.label, "metric": space.metric, "score_rounds": space.score.rounds}

@@ -1,23 +1,26 @@
 """What runs on a Ray worker: one whole trial, into the store."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from ray import get_gpu_ids, tune
-from ray.util.metrics import Gauge
+from ray.tune.trainable.function_trainable import wrap_function
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import StopFile, Stopped
 from fedbench.store.execute import execute, record_failure
 from fedbench.store.store import Store, StoredTrial
 from fedbench.store.trackers import trackers_of
 from fedbench.tune.options import RunOptions
+from fedbench.tune.watch import Watched, worker_name
 
 REPORT_SECONDS = 1.0
 
@@ -25,11 +28,20 @@ REPORT_SECONDS = 1.0
 def run_trial(params: dict[str, Any]) -> None:
     """Run the trial in `params` (see `payload`); every outcome but a dead process ends as a store entry."""
     params = params["trial"]
-    store, reporter, stop = Store(Path(params["out"])), Reporter(params["hash"]), Path(params["stop"])
+    reporter = Reporter(params["hash"])
+    with Watched(RunName(**params["name"]), params["hash"]) as watched:
+        ended = _outcome(params, reporter, watched)
+        reason = f" ({ended['reason']})" if ended["reason"] else ""
+        final = f", final accuracy {100 * ended['final_accuracy']:.2f} %" if "final_accuracy" in ended else ""
+        watched.log(f"{ended['status']}{reason}{final}")
+    tune.report({**reporter.last, **ended})
+
+
+def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> dict[str, Any]:
+    """Run the trial; returns how it ended: its status, the reason, the final score."""
+    store, stop = Store(Path(params["out"])), Path(params["stop"])
     if stop.exists():
-        tune.report({**reporter.last, "status": "stopped", "reason": ""})
-        return
-    data_dir = Path(params["data_dir"]) if params["data_dir"] else None
+        return {"status": "stopped", "reason": ""}
     try:
         import_modules(params["modules"], params["folder"])
         config = TrialConfig(**merge(params["config"], {"run": {"threads": params["threads"]}}))
@@ -37,21 +49,33 @@ def run_trial(params: dict[str, Any]) -> None:
             raise UserError("this worker has other code than the driver: install the same fedbench and plugins on both")
     except UserError as error:  # the driver could import it, this worker cannot
         record_failure(store, params["hash"], error)
-        tune.report({**reporter.last, "status": "failed", "reason": str(error)})
-        return
+        return {"status": "failed", "reason": str(error)}
     try:
         warnings: list[str] = []
-        callbacks = [reporter, *trackers_of(params["trackers"], config, store.out, warnings.append)]
-        callbacks.append(StopFile(stop, store.checkpoints(config.hash)))
+        trackers = trackers_of(params["trackers"], config, store.out, warnings.append, watched.name)
+        callbacks = [watched, reporter, *trackers, StopFile(stop, store.checkpoints(config.hash))]
+        data_dir = Path(params["data_dir"]) if params["data_dir"] else None
         stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
     except Stopped as error:
-        tune.report({**reporter.last, "status": "stopped", "reason": str(error)})
-        return
+        return {"status": "stopped", "reason": str(error)}
     except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
-        tune.report({**reporter.last, "status": "failed", "reason": str(error)})
-        return
-    ended = {"status": stored.status, "reason": stored.reason or "", "warnings": warnings}
-    tune.report({**reporter.last, **ended, **_scores(stored)})
+        return {"status": "failed", "reason": str(error)}
+    return {"status": stored.status, "reason": stored.reason or "", "warnings": warnings, **_scores(stored)}
+
+
+_FunctionRun: Any = wrap_function(run_trial)
+
+
+class FederatedRun(_FunctionRun):  # type: ignore[misc]
+    """A worker that runs one trial after the other. Ray's dashboard shows the class, its repr, and its log."""
+
+    def __repr__(self) -> str:
+        return worker_name(self.config["trial"]["command"])
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """What a trial takes of the cluster; `tune.with_resources` would hide the class behind one of its own."""
+        return resources(config["trial"])
 
 
 def assigned_device(share: float) -> str:
@@ -68,18 +92,11 @@ def assigned_device(share: float) -> str:
 
 
 class Reporter(Callback[Simulation, Record]):
-    """Sends a round's scores to Tune and the dashboard, at most once a second."""
+    """Sends a round's scores to Tune, at most once a second."""
 
     def __init__(self, hash_: str) -> None:
         self.last: dict[str, Any] = {"hash": hash_, "round": 0, "test_accuracy": float("nan")}
         self._sent = 0.0
-        tags = {"trial": hash_[:12]}
-        self._gauges = {
-            name: Gauge(f"fedbench_{name}", description=f"{name} of a trial", tag_keys=("trial",))
-            for name in ("round", "test_accuracy")
-        }
-        for gauge in self._gauges.values():
-            gauge.set_default_tags(tags)
 
     def round(self, run: Simulation, seen: Record) -> None:
         """Take in one finished round."""
@@ -88,27 +105,33 @@ class Reporter(Callback[Simulation, Record]):
             self.last["test_accuracy"] = seen.test_accuracy
         if time.monotonic() - self._sent >= REPORT_SECONDS and not run.done:
             self._sent = time.monotonic()
-            for name, gauge in self._gauges.items():
-                gauge.set(self.last[name])
             tune.report({**self.last, "status": "running", "reason": ""})
 
 
-def payload(config: TrialConfig, options: RunOptions, gpus: float, stop: Path) -> dict[str, Any]:
+def payload(config: TrialConfig, name: RunName, options: RunOptions, gpus: float, stop: Path) -> dict[str, Any]:
     """A trial as plain data for a worker; it ends after the round in which the file `stop` comes to be."""
-    return {"hash": config.hash, "config": config.plain(), "stop": str(stop), **surroundings(options, gpus)}
+    trial = {"hash": config.hash, "config": config.plain(), "name": asdict(name), "stop": str(stop)}
+    return {**trial, **surroundings(options, gpus)}
 
 
 def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:
     """What is the same for all trials of a command, as plain data for a worker."""
     return {
+        "command": options.study,
         "folder": str(Path.cwd()),
         "out": str(options.out.resolve()),
         "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
         "modules": list(options.modules),
         "trackers": list(options.trackers),
         "threads": options.threads,
+        "cpus": options.cpus_per_trial,
         "gpus": gpus,
     }
+
+
+def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
+    """What each trial of a command takes of the cluster."""
+    return tune.PlacementGroupFactory([{"CPU": surroundings["cpus"], "GPU": surroundings["gpus"]}])
 
 
 def _scores(stored: StoredTrial) -> dict[str, float]:

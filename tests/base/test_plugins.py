@@ -31,11 +31,11 @@ def example() -> str:
 def test_the_readmes_example_runs_as_it_stands(folder: Path, command: Command) -> None:
     code = example()
     assert len(code.splitlines()) < 40
-    (folder / "trimmed.py").write_text(code)
-    arguments = ["--import", "trimmed", *SETTINGS, "--set", "method.name=trimmed_mean"]
+    (folder / "middle.py").write_text(code)
+    arguments = ["--import", "middle", *SETTINGS, "--set", "method.name=middle_mean"]
     status, text, error = command(main, *arguments)
     assert (status, error) == (0, "")
-    assert "trimmed_mean" in text.splitlines()[-1]
+    assert "middle_mean" in text.splitlines()[-1]
     _, shown, _ = command(main, *arguments, "--set", "method.trim=0.1", "--show")
     assert "trim: 0.1" in shown
     status, _, error = command(main, *arguments, "--set", "method.trim=0.7")

@@ -33,6 +33,8 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "clients.weight_decay": (0.0, {}),
     "clients.holdout": (0.3, {}),
     "clients.corrupted": (0.25, {}),
+    "clients.corruption": ("flip", {"clients.corrupted": 0.25}),
+    "clients.corruption_scale": (2.0, {"clients.corrupted": 0.25, "clients.corruption": "sign_flip"}),
     "server.global_lr": (0.5, {}),
     "proxy.size": (50, PROXY_USER),
     "proxy.pool": (200, {}),
@@ -80,6 +82,12 @@ SAME = [
     ({}, {"data.train_size": 4000, "data.test_size": 1000}),
     ({"clients.participation": 0.26}, {"clients.participation": 0.25}),
     ({"clients.corrupted": 0.01}, {}),
+    ({"clients.corrupted": 0.01, "clients.corruption": "ipm", "clients.corruption_scale": 2.0}, {}),
+    ({"clients.corruption": "swap", "clients.corrupted": 0.25}, {"clients.corrupted": 0.25}),
+    (
+        {"clients.corrupted": 0.25, "clients.corruption": "ipm", "clients.corruption_scale": 1},
+        {"clients.corrupted": 0.25, "clients.corruption": "ipm"},
+    ),
     ({"bn": "local"}, {"bn": "proxy"}),
     ({"proxy.size": 50, "proxy.pool": 100}, {"proxy.size": 0, "proxy.pool": 100, "proxy.balanced_sampling": True}),
     ({"clients.momentum": 0.0}, {"clients.momentum": 0.0, "clients.momentum_state": "reset"}),
@@ -95,6 +103,18 @@ SAME = [
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same_experiment_written_differently_hashes_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert TrialConfig(**one).hash == TrialConfig(**other).hash
+
+
+def test_a_scale_that_is_the_default_in_some_cohorts_only_counts() -> None:
+    alie = {"clients.corrupted": 0.2, "clients.count": 5, "clients.corruption": "alie"}
+    given = {**alie, "clients.corruption_scale": 0.0}  # one corrupted client of five has z = 0
+    assert TrialConfig(**given).hash == TrialConfig(**alie).hash
+    assert (
+        TrialConfig(**given, **{"method.proxy_client": True}).hash
+        != TrialConfig(**alie, **{"method.proxy_client": True}).hash
+    )
+    two = {"clients.corrupted": 0.4}
+    assert TrialConfig(**{**given, **two}).hash != TrialConfig(**{**alie, **two}).hash
 
 
 def test_equal_hashes_give_equal_records(tiny: Callable[..., TrialConfig]) -> None:
@@ -157,6 +177,17 @@ WRONG = [
     ({"clients.count": 4001}, "clients.count = 4001: more clients than training samples; must be at most 4000"),
     ({"clients.count": 2.5}, "clients.count = 2.5: must be a whole number at least 1"),
     ({"clients.count": True}, "clients.count = True: must be a whole number at least 1"),
+    ({"clients.corruption": "flop"}, "clients.corruption: unknown corruption 'flop'; did you mean 'flip'?"),
+    ({"clients.corruption": 1}, "clients.corruption = 1: must be a word"),
+    (
+        {"clients.corruption": "flip", "clients.corruption_scale": 2.0},
+        "clients.corruption_scale = 2.0: clients.corruption=flip has no scale; must be null",
+    ),
+    ({"clients.corruption_scale": 1.0}, "clients.corruption_scale = 1.0: clients.corruption=swap has no scale"),
+    (
+        {"clients.corruption": "noise", "clients.corruption_scale": -1},
+        "clients.corruption_scale = -1: must be a number at least 0 and at most 1e+30 or null",
+    ),
     ({"clients": 3}, "clients = 3: must be settings (count,"),
     ({"data": "cifar10"}, "data = 'cifar10': must be settings"),
     ({"method": "fedavg"}, "method = 'fedavg': must be settings, such as method.name=..."),

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from fedbench.methods import Cohort, ProxyData, Server
-from fedbench.models import FlatModel
+from fedbench.methods import Cohort, LocalWork, ProxyData, Server
+from fedbench.models import FlatModel, Layers, Span
 
 CPU = torch.device("cpu")
 
@@ -36,5 +36,16 @@ def tiny_cohort(server: Server, m: int = 4, seed: int = 0, **changes: Any) -> Co
     B = buffers + 0.1 * torch.rand(m, len(buffers), generator=rng, dtype=torch.float64)
     p = torch.rand(m, generator=rng, dtype=torch.float64) + 0.1
     p = p / p.sum()
-    fields = dict(round=1, clients=tuple(range(m)), p=p, w=w, W=W, B=B, buffers=p @ B, bn="average")
-    return Cohort(**{**fields, "global_lr": 1.0, "num_clients": m, **changes})
+    fields = dict(p=p, w=w, W=W, B=B, buffers=p @ B, layers=server.model.layers)
+    return make_cohort(**{**fields, **changes})
+
+
+def make_cohort(*, p: Tensor, w: Tensor, W: Tensor, **changes: Any) -> Cohort:
+    """A cohort of which only the models matter; the rest is plain, or as given."""
+    m, P = W.shape
+    work = LocalWork(torch.full((m,), 10.0, dtype=torch.float64), 1, 32, 0.1, 0.0, False, 0.0)
+    whole = (Span("all", 0, P),)
+    defaults = {"round": 1, "clients": tuple(range(m)), "B": W[:, :0], "buffers": w[:0], "bn": "average"}
+    defaults |= {"global_lr": 1.0, "num_clients": m, "work": work, "layers": Layers(whole, whole)}
+    defaults["sizes"] = (1000 * p).round().to(torch.int64)
+    return Cohort(p=p, w=w, W=W, **{**defaults, **changes})

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedbench.methods import METHODS, Cohort, Correction, Method
+from fedbench.methods import METHODS, Correction, Method
 from fedbench.methods.feddyn import FedDyn, FedDynSettings
 from fedbench.simulation.local import correct
-from tests.methods.helpers import tiny_server
+from tests.methods.helpers import make_cohort, tiny_server
 
 N = 6
 RNG = np.random.default_rng(3)
@@ -34,7 +34,7 @@ def optimise(method: Method, rounds: int, participants: int) -> Tensor:  # type:
         clients = tuple(sorted(RNG.permutation(N)[:participants].tolist()))
         W = torch.stack([local(client, w, method.correction(state, client, w)) for client in clients])
         p = torch.full((participants,), 1 / participants, dtype=torch.float64)
-        cohort = Cohort(t, clients, p, w, W, W[:, :0], w[:0], "average", 1.0, N)
+        cohort = make_cohort(p=p, w=w, W=W, round=t, clients=clients, num_clients=N)
         update = method.aggregate(cohort, state, server)
         w, state = update.w, update.state
     return w
@@ -57,7 +57,7 @@ def test_one_round_is_the_equations() -> None:
     state = {"h_clients": h_clients.clone(), "h": h.clone()}
     W = torch.from_numpy(RNG.normal(size=(2, 4)))
     p = torch.tensor([0.9, 0.1], dtype=torch.float64)  # data sizes play no part
-    update = method.aggregate(Cohort(1, (1, 4), p, w, W, W[:, :0], w[:0], "average", 1.0, N), state, server)
+    update = method.aggregate(make_cohort(p=p, w=w, W=W, clients=(1, 4), num_clients=N), state, server)
     new_h = h - a / N * ((W[0] - w) + (W[1] - w))
     assert torch.allclose(update.state["h"], new_h, atol=1e-14)
     assert torch.allclose(update.w, (W[0] + W[1]) / 2 - new_h / a, atol=1e-13)

@@ -9,6 +9,7 @@ from fedbench import TrialConfig, simulate
 from fedbench.methods import METHODS, Cohort
 from fedbench.methods.base import size_weighted
 from tests.conftest import timeless
+from tests.methods.helpers import make_cohort
 
 Make = Callable[..., TrialConfig]
 
@@ -17,9 +18,7 @@ def cohort_of(m: int, P: int, global_lr: float, seed: int) -> Cohort:
     rng = torch.Generator().manual_seed(seed)
     p = torch.rand(m, generator=rng, dtype=torch.float64) + 0.01
     draw = torch.randn(m + 1, P, generator=rng, dtype=torch.float64)
-    return Cohort(
-        1, tuple(range(m)), p / p.sum(), draw[0], draw[1:], draw[1:, :0], draw[0, :0], "average", global_lr, m
-    )
+    return make_cohort(p=p / p.sum(), w=draw[0], W=draw[1:], global_lr=global_lr)
 
 
 @given(

@@ -66,6 +66,7 @@ def test_lambda_stays_on_the_simplex_and_gamma_positive(base: Base, m: int, lr: 
     update = FedLAW(FedLAWSettings(lr=lr, epochs=epochs, base=base, batch_size=5)).aggregate(
         tiny_cohort(server, m, seed), {}, server
     )
+    assert update.lambda_ is not None
     assert float(update.lambda_.sum()) == pytest.approx(1, abs=1e-12)
     assert float(update.lambda_.min()) >= 0
     assert update.gamma > 0

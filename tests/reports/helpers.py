@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedbench.reports.tables import fill_tables, shown
+from fedbench.reports.shown import sheet
+from fedbench.reports.tables import fill_tables
 from fedbench.reports.values import Trials
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store
@@ -44,4 +45,5 @@ def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any],
 
 def on_screen(study: ScaledStudy, trials: Trials, name: str, bold: tuple[str, str] = ("<", ">")) -> pd.DataFrame:
     """A table as people read it, the best in angle brackets."""
-    return shown(study, study.study.tables[name], fill_tables(study, trials)[name], bold, "+")
+    shown = sheet(study, name, fill_tables(study, trials)[name])
+    return pd.DataFrame(shown.texts(lambda entry: entry.text("+", bold)), columns=list(shown.heads))

@@ -55,7 +55,7 @@ def test_the_papers_numbers_beside_changed_settings_are_starred(tmp_path: Path) 
     store = Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.6)
     frame = on_screen(study, stored_trials(study, store), "accuracy", ("", ""))
-    assert frame.loc[0, "100"] == "60.00 [61.12*]"
+    assert frame.loc[0, "alpha 100"] == "60.00 [61.12*]"
 
 
 def test_a_gain_is_compared_only_where_the_baseline_is_in_the_table(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_table_has_the_papers_layout_means_in_percent(paper: ScaledStudy, tmp_
     assert cells.loc[0.95, "paper_difference"] == pytest.approx(65 - 69.52)
     markdown = (folder / "table.md").read_text()
     assert "**65.00 ± 1.00 [69.52]**" in markdown
-    assert r"\textbf{65.00 $\pm$ 1.00 [69.52]}" in (folder / "table.tex").read_text()
+    assert r"\textbf{65.00} & \textbf{~$\pm$~1.00~[69.52]}" in (folder / "table.tex").read_text()
 
 
 def test_the_papers_numbers_stay_out_of_other_scales(tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_a_cell_with_missing_seeds_shows_n_and_is_never_the_best(paper: ScaledSt
     fill(store, paper, outcome)
     report = make_report(paper, store)
     row = on_screen(paper, report.trials, "accuracy").iloc[0]
-    assert row["0.95"].startswith("99.00+0.00 (n=2)")
-    assert row["0.97"].startswith("<62.00")
-    assert (row["0.9"], row["0.93"]) == ("failed", "-")
+    assert row["gamma 0.95"].startswith("99.00+0.00 (n=2)")
+    assert row["gamma 0.97"].startswith("<62.00")
+    assert (row["gamma 0.9"], row["gamma 0.93"]) == ("failed", "-")
     cells = cells_frame(paper, report.tables).set_index("method.gamma")
     assert cells.loc[0.95, "diverged"] == 1
     assert cells.loc[0.9, "failed"] == 3
@@ -78,6 +78,8 @@ def test_plots_are_valid_images(tmp_path: Path) -> None:
     files = {path.name: path.read_bytes() for path in make_report(study, store).files}
     assert files["curves.png"].startswith(b"\x89PNG")
     assert b"<svg" in files["curves.svg"]
+    assert files["curves.pdf"].startswith(b"%PDF")
+    assert b"Date" not in files["curves.pdf"]  # made again, it has the same bytes
 
 
 def test_a_report_made_again_has_the_same_bytes(tmp_path: Path) -> None:
@@ -130,12 +132,13 @@ def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tm
 
     fill(store, study, outcome)
     frame = on_screen(study, stored_trials(study, store), "accuracy")
-    assert frame["value"].tolist() == ["test_accuracy", "gamma"] * 4
-    frame = frame.set_index(["data.alpha", "method", "value"])
-    assert frame.loc[("100", "adaptive GWS", "test_accuracy"), "1"] == "<70.00+0.00 [71.98]>"
-    assert frame.loc[("1", "adaptive GWS", "test_accuracy"), "0.5"] == "<70.00+0.00 [69.65]>"
-    assert frame.loc[("100", "FedAvg", "test_accuracy"), "1"] == "60.00+0.00 [68.18]"
-    assert frame.loc[("100", "adaptive GWS", "gamma"), "1"] == "0.9700+0.0000 [0.9740]"
+    accuracy, gamma = "test accuracy (%)", "gamma, mid-run"
+    assert frame["value"].tolist() == [accuracy, gamma] * 4
+    frame = frame.set_index(["alpha", "method", "value"])
+    assert frame.loc[("100", "adaptive GWS", accuracy), "global lr 1"] == "<70.00+0.00 [71.98]>"
+    assert frame.loc[("1", "adaptive GWS", accuracy), "global lr 0.5"] == "<70.00+0.00 [69.65]>"
+    assert frame.loc[("100", "FedAvg", accuracy), "global lr 1"] == "60.00+0.00 [68.18]"
+    assert frame.loc[("100", "adaptive GWS", gamma), "global lr 1"] == "0.9700+0.0000 [0.9740]"
 
 
 def test_a_relative_gain_is_paired_by_seed(tmp_path: Path) -> None:
@@ -158,8 +161,8 @@ def test_the_best_loss_is_the_smallest(tmp_path: Path) -> None:
     study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
     fill(store, study, lambda labels, seed: {**summary(0.5), "final_loss": labels["method.gamma"], "middle_gamma": 1.0})
     frame = on_screen(study, stored_trials(study, store), "loss").set_index("value")
-    assert frame.loc["test_loss"].tolist() == ["1.0000", "<0.9000>"]
-    assert frame.loc["gamma"].tolist() == ["1.0000", "1.0000"]  # no gamma is better than another
+    assert frame.loc["test loss"].tolist() == ["1.0000", "<0.9000>"]
+    assert frame.loc["gamma, mid-run"].tolist() == ["1.0000", "1.0000"]  # no gamma is better than another
 
 
 def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
@@ -167,21 +170,21 @@ def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
     assert len(study.cells) == 5
     fill(store, study, lambda labels, seed: 0.5)
     frame = on_screen(study, stored_trials(study, store), "coherence", ("", "")).set_index(["data", "value"])
-    assert frame.loc[("hybrid", "test_accuracy"), "adaptive GWS"] == "-"
-    assert frame.loc[("alpha 1", "test_accuracy"), "adaptive GWS"] == "50.00"
+    assert frame.loc[("hybrid", "test accuracy (%)"), "adaptive GWS"] == "-"
+    assert frame.loc[("alpha 1", "test accuracy (%)"), "adaptive GWS"] == "50.00"
 
 
 def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None:
     study, store = expand("weight_correlation", "paper", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: {**summary(0.5), "pearson_size": 0.1})
     frame = on_screen(study, stored_trials(study, store), "pearson").set_index("value")
-    assert list(frame.columns) == ["1", "5", "both"]
-    assert frame.loc["pearson_size", "1"] == "0.100 [-0.098]"
+    assert list(frame.columns) == ["epochs 1", "epochs 5", "both"]
+    assert frame.loc["correlation with data size", "epochs 1"] == "0.100 [-0.098]"
 
 
 def test_what_is_taken_together_of_a_part_is_not_shown() -> None:
     study = expand("weight_correlation", "paper", changes={}, only={"clients.epochs": ["1"]}, seeds=[8])
-    assert list(on_screen(study, {}, "pearson").columns) == ["value", "1"]
+    assert list(on_screen(study, {}, "pearson").columns) == ["value", "epochs 1"]
 
 
 def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
@@ -252,11 +255,14 @@ def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
     study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
     fill(store, study, lambda labels, seed: 0.5)
     frame = on_screen(study, make_report(study, store).trials, "accuracy")
-    assert frame["method.clip"].tolist() == ["null", "10"]
+    assert frame["clip"].tolist() == ["null", "10"]
     assert frame["all"].tolist() == frame["25 % & more_of"].tolist() == ["<50.00>", "<50.00>"]  # both are the best
     folder = tmp_path / "out" / "studies" / "mine" / "quick"
-    assert r"method.clip & 25 \% \& more\_of & all" in (folder / "table.tex").read_text()
-    assert "Mine (scale quick, 50 rounds): test accuracy (%), mean ± standard" in (folder / "table.md").read_text()
+    heads = [r"clip & \multicolumn{2}{c}{25 \% \& more\_of}", r"\multicolumn{2}{c}{all} \\"]
+    assert " & ".join(heads) in (folder / "table.tex").read_text()
+    assert (
+        "Mine (scale quick, 50 rounds): test accuracy (%), one seed (8); in bold" in (folder / "table.md").read_text()
+    )
 
 
 SHORT = """
@@ -290,10 +296,10 @@ def test_a_score_over_other_rounds_is_said_and_taken_from_the_rounds(
     report = make_report(study, store)
     assert title in (tmp_path / "out" / "studies" / "mine" / "quick" / "table.md").read_text()
     frame = on_screen(study, report.trials, "a").set_index("value")
-    assert frame.loc["test_accuracy", "1"] == accuracy
-    assert frame.loc["last_accuracy", "1"] == "50.00"
-    assert frame.loc["rounds_to_15", "1"] == "2.0"
-    assert frame.loc["rounds_to_99", "1"] == "-"
+    assert frame.loc["test accuracy (%)", "gamma 1"] == accuracy
+    assert frame.loc["test accuracy, last round (%)", "gamma 1"] == "50.00"
+    assert frame.loc["rounds to 15 % test accuracy", "gamma 1"] == "2.0"
+    assert frame.loc["rounds to 99 % test accuracy", "gamma 1"] == "-"
 
 
 def test_there_is_a_row_for_every_trial_and_load_reaches_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_averaged_statistics_are_weighted_like_the_models_but_never_shrunk(tiny:
     config = tiny(
         model="resnet8", data__train_size=60, precision="float64", method__name="fixed_gamma", method__gamma=0.5
     )
-    _, B, _ = Simulation(config).train_cohort(1, (0, 1, 2, 3, 4))
+    B = Simulation(config).train_cohort(1, (0, 1, 2, 3, 4)).B
     simulation = stepped(config)
     sizes = torch.from_numpy(simulation.federation.split.sizes)
     assert torch.allclose(simulation.state.buffers, (sizes.double() / sizes.sum()) @ B, atol=1e-14)

@@ -30,18 +30,21 @@ SMALL = {
 SMALLEST = {**SMALL, "data__train_size": 10, "data__test_size": 20, "clients__count": 2, "proxy__size": 10}
 
 
-def test_there_are_twelve_methods_and_ten_models() -> None:
-    assert len(BUILT_IN_METHODS) == 12
+def test_there_are_ten_models() -> None:
     assert len(BUILT_IN_MODELS) == 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "model"), CASES)
 def test_two_rounds_are_finite_recorded_and_resumable(tiny: Make, tmp_path: Path, method: str, model: str) -> None:
+    if method == "flower":
+        pytest.importorskip("flwr", reason="flwr is not installed: pip install -e '.[flower]'")
     size = SMALL if model in LIGHT else SMALLEST
     settings: dict[str, Any] = {**size, "model": model, "method__name": method, "rounds": 2, "clients__epochs": 1}
     if "epochs" in METHODS.get(method).Settings.model_fields:
         settings["method__epochs"] = 2
+    if "f" in METHODS.get(method).Settings.model_fields:
+        settings["method__f"] = 0.0  # there are few clients
     config = tiny(**settings)
     first = Simulation(config)
     first.step()
@@ -50,7 +53,7 @@ def test_two_rounds_are_finite_recorded_and_resumable(tiny: Make, tmp_path: Path
     records = first.state.history
     assert not records[-1].diverged
     for record in records:
-        assert sum(record.lambda_) == pytest.approx(1, abs=1e-5)
+        assert not record.lambda_ or sum(record.lambda_) == pytest.approx(1, abs=1e-5)
         values = [record.test_loss, record.train_loss, record.gamma, record.norm_w, record.coherence_mean]
         assert all(value is not None and math.isfinite(value) for value in values)
     second = Simulation(config)

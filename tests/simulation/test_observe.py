@@ -6,7 +6,7 @@ import pytest
 
 from fedbench import TrialConfig, UserError, simulate
 from fedbench.base.errors import ConfigError
-from fedbench.methods import Cohort, Server, Update
+from fedbench.methods import METHODS, Cohort, Server, Update
 from fedbench.methods.base import State, size_weighted
 from fedbench.methods.fedavg import FedAvg
 from fedbench.simulation import Record, Simulation
@@ -75,10 +75,12 @@ def test_the_server_path_is_recorded_on_request(tiny: Make) -> None:
 
 
 def test_every_indicator_has_a_name_that_plots_know(tiny: Make) -> None:
-    config = tiny(data__partition="hybrid", data__train_size=600, clients__count=6, indicators__hessian_every=3)
+    size = {"data__partition": "hybrid", "data__train_size": 600, "clients__count": 6}
+    config = tiny(**size, clients__corrupted=0.5, indicators__hessian_every=3)
     names = {name for record in simulate(config) for name in record.indicators}
     scores = {item.name for item in fields(Record)}
-    assert names == columns().keys() - scores
+    of_methods = {name for _, method in METHODS.items() for name in method.metrics}
+    assert names == columns().keys() - scores - of_methods
 
 
 def test_the_simplex_of_three_clients_is_scored_on_a_grid(tiny: Make) -> None:

@@ -25,6 +25,11 @@ def into(name: str) -> Rule:
     return write
 
 
+def weights(update: Update) -> torch.Tensor:
+    assert update.lambda_ is not None
+    return update.lambda_
+
+
 def having(**changes: Callable[[Update], Any]) -> Rule:
     """The update with some fields replaced."""
     return lambda cohort, update: replace(update, **{name: change(update) for name, change in changes.items()})
@@ -36,10 +41,10 @@ WRONG: dict[str, tuple[Rule, str]] = {
     "a list": (having(w=lambda u: u.w.tolist()), r"w must be float32 \[199210\], is a list"),
     "float64": (having(w=lambda u: u.w.double()), r"w must be float32 \[199210\], is float64 \[199210\]"),
     "a shape": (having(w=lambda u: u.w[None]), r"w must be float32 \[199210\], is float32 \[1, 199210\]"),
-    "few weights": (having(lambda_=lambda u: u.lambda_[:2]), r"lambda_ must be float32 \[5\], is float32 \[2\]"),
-    "heavy weights": (having(lambda_=lambda u: 2 * u.lambda_), f"{ON_SIMPLEX} .their sum is 2"),
+    "few weights": (having(lambda_=lambda u: weights(u)[:2]), r"lambda_ must be float32 \[5\], is float32 \[2\]"),
+    "heavy weights": (having(lambda_=lambda u: 2 * weights(u)), f"{ON_SIMPLEX} .their sum is 2"),
     "negative weights": (having(lambda_=lambda u: torch.tensor([2.0, -1, 0, 0, 0])), f"{ON_SIMPLEX} .*the least -1"),
-    "no weights": (having(lambda_=lambda u: u.lambda_ * float("nan")), ON_SIMPLEX),
+    "no weights": (having(lambda_=lambda u: weights(u) * float("nan")), ON_SIMPLEX),
     "gamma": (having(gamma=lambda u: float("nan")), "gamma must be a finite number, is nan"),
     "gamma as a tensor": (having(gamma=lambda u: torch.tensor(1.0)), "gamma must be a number, is a Tensor"),
     "state": (having(state=lambda u: {"rounds": 3}), "state must be tensors by name"),

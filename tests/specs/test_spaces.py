@@ -214,3 +214,23 @@ def test_a_method_whose_name_has_a_comma_can_be_picked(tmp_path: Path) -> None:
     text = GOOD.replace("parameters:", f"{methods}parameters:")
     assert [arm.label for arm in space(tmp_path, text, only=["A, small"]).arms] == ["A, small"]
     assert [arm.label for arm in space(tmp_path, text, only=["B,C"]).arms] == ["B", "C"]
+
+
+def test_what_options_change_of_a_search_has_a_name_and_is_told_in_the_title() -> None:
+    whole = expand_space("fair", "quick", changes={})
+    assert (whole.variant, whole.other, whole.title) == ("", "", "Every method with the same budget (scale quick)")
+    options: dict[str, Any] = {
+        "changes": {"rounds": 9, "data": {"alpha": 0.1}},
+        "only": ["FedAvg,FedLAW"],
+        "seeds": [8],
+    }
+    space = expand_space("fair", "quick", **options, trials=99)
+    assert space.variant == "rounds=9+data.alpha=0.1+method=FedAvg,FedLAW+seeds=8"
+    assert space.title.endswith("(scale quick; changed: rounds=9, data.alpha=0.1; only method=FedAvg,FedLAW, seeds=8)")
+    # suggestions are shared by all that only picks methods and seeds of the table; other settings have their own
+    picked = expand_space("fair", "quick", changes={}, only=["FedLAW"], seeds=[8])
+    assert picked.study_name(picked.arms[0]) == "fair/quick/FedLAW"
+    assert space.other == "rounds=9+data.alpha=0.1"
+    assert space.study_name(space.arms[0]) == "fair/quick/rounds=9+data.alpha=0.1/FedAvg"
+    elsewhere = expand_space("fair", "quick", changes={"run": {"device": "cpu"}})
+    assert (elsewhere.variant, elsewhere.title) == ("", whole.title)  # where it runs is no change of the search

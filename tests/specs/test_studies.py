@@ -235,4 +235,4 @@ def test_a_wrong_import_is_one_line(mine: Path, line: str, message: str) -> None
 
 def test_a_trial_is_called_by_what_differs(mine: Path) -> None:
     study = expanded("fixed_gamma")
-    assert study.name_of(study.cells[0], 8) == "alpha 100, gamma 1, seed 8"  # there is one model only
+    assert str(study.name_of(study.cells[0], 8)) == "alpha 100, gamma 1, seed 8"  # there is one model only

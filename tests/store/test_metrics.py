@@ -66,6 +66,15 @@ def test_the_weight_of_corrupted_clients_is_taken_against_their_data() -> None:
     )
 
 
+def test_any_corruption_says_who_is_corrupted() -> None:
+    clients = pd.DataFrame({"round": 1, "client": [0, 1], "lambda": [0.2, 0.8], "samples": [10, 10]})
+    summary = {"corrupted_clients": [0], "swapped_labels": {}}
+    assert read("weight_of_corrupted", Trial(summary, {"clients": clients})) == pytest.approx(0.4)
+    assert read("weight_of_corrupted", Trial(summary)) is None, "a method without weights"
+    nobody = Trial({"corrupted_clients": [], "swapped_labels": {}}, {"clients": clients})
+    assert read("weight_of_corrupted", nobody) is None
+
+
 def test_convergence_is_the_first_epoch_that_stays_within_five_percent_of_the_way() -> None:
     gamma = [0.9, 0.5, 0.1, 0.03, 0.01, 0.0]  # the way left is 0.9 at first: 5 % of it is 0.045
     path = pd.DataFrame({"round": 1, "epoch": range(1, 7), "gamma": gamma})

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from fedbench import TrialConfig
+from fedbench.corruptions import CORRUPTIONS
 from fedbench.methods import METHODS
 from fedbench.store.plugins import changed_plugins
 
@@ -20,3 +21,13 @@ def test_code_that_changed_since_its_trials_were_stored_is_said_once(
     monkeypatch.setitem(METHODS._versions, "fedprox", "source c")
     (line,) = changed_plugins(tmp_path, [config])
     assert line == "the code of method 'fedprox' has changed since its trials were stored: they are run again"
+
+
+def test_a_changed_corruption_is_said_where_clients_are_corrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, unused = (TrialConfig(**{"clients.corruption": "flip", "clients.corrupted": share}) for share in (0.5, 0.0))
+    for version, lines in (("source a", 0), ("source b", 1)):
+        monkeypatch.setitem(CORRUPTIONS._versions, "flip", version)
+        assert changed_plugins(tmp_path, [unused]) == []
+        assert len(changed_plugins(tmp_path, [used])) == lines

@@ -7,6 +7,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 from fedbench import TrialConfig
 from fedbench.base.errors import ConfigError
+from fedbench.config.naming import RunName
 from fedbench.simulation import Record, Simulation, drive
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
@@ -40,6 +41,19 @@ def test_tensorboard_has_every_number_of_every_round(tiny: Make, tmp_path: Path)
     for name in ("test_loss", "train_loss", "norm_w", "coherence_mean", "r"):
         assert found[name] == pytest.approx(rounds[name].to_dict(), rel=1e-6)
     assert "heterogeneity_coherence" in found
+    further = stored.table("indicators")["name"]
+    assert found.keys() == {*rounds.columns[rounds.notna().any()], *further}
+
+
+def test_tensorboard_names_a_run_by_its_study_and_its_axes(tiny: Make, tmp_path: Path) -> None:
+    simulation = Simulation(tiny())
+    names = RunName("first", "alpha 0.1, a/b [x]", 8), RunName("second", "FedAvg", 8)
+    for stop, name in enumerate(names, start=1):
+        listeners = trackers_of(["tensorboard"], simulation.config, tmp_path, print, name)
+        drive(simulation, listeners, stop=lambda stop=stop: simulation.state.round == stop)  # type: ignore[misc]
+        (run,) = {path.parent.relative_to(tmp_path / "tensorboard") for path in tmp_path.rglob("events*")}
+        words = name.axes.replace("a/b [x]", "a-b -x-")
+        assert str(run) == f"{name.study}/{words}, seed 8, {simulation.config.hash[:12]}"
 
 
 class Broken(Tracker):

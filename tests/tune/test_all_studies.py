@@ -12,6 +12,7 @@ import ray
 
 from fedbench.data.sets.mnist5k import Embedded
 from fedbench.report import main as report_main
+from fedbench.reports.beside import beside
 from fedbench.reports.report import stored_trials
 from fedbench.reports.tables import fill_tables, layout, places
 from fedbench.specs.expand import ScaledStudy, expand, study_files
@@ -51,7 +52,8 @@ def test_a_study_has_all_its_cells_files_and_plots(everything: Path, name: str) 
     for number, table in enumerate(study.study.tables):
         stem = "table" if number == 0 else f"table-{table}"
         written = pd.read_csv(folder / f"{stem}.csv")
-        assert written.shape == layout(study.study.tables[table], filled[table]).shape
+        spec = study.study.tables[table]
+        assert written.shape == layout(spec, filled[table], beside(spec, filled[table])).shape
         assert (folder / f"{stem}.md").stat().st_size
         assert (folder / f"{stem}.tex").stat().st_size
     for plot in study.study.plots:
@@ -59,6 +61,7 @@ def test_a_study_has_all_its_cells_files_and_plots(everything: Path, name: str) 
         assert min(image.shape[:2]) > 200
         assert np.unique(image).size > 10, "an empty picture"
         assert "<svg" in (folder / f"{plot}.svg").read_text()[:2000]
+        assert (folder / f"{plot}.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "claims.csv").exists() == bool(study.study.claims)
 
 

@@ -72,9 +72,7 @@ def test_a_disturbed_study_ends_with_the_same_tables(
     wait_until(lambda: stored(out) >= 1)
     if victim == "worker":
         children = psutil.Process(process.pid).children(recursive=True)
-        (worker, *_) = (
-            child for child in children if "run_trial" in " ".join(child.cmdline()) or "ImplicitFunc" in child.name()
-        )
+        (worker, *_) = (child for child in children if "FederatedRun" in " ".join(child.cmdline()))
         worker.kill()
         process.communicate(timeout=200)
         assert process.returncode == 0

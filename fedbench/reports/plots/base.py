@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-# Okabe and Ito's palette, then line styles
+# Okabe and Ito's palette; line styles and markers say the same again, for who sees or prints no colours
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
-DASHES = ("-", "--", ":", "-.")
+Dash = str | tuple[int, tuple[float, ...]]
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,23 @@ class Scene:
         """The finished trials of a cell, in the order of its seeds."""
         return [trial for config in cell.trials.values() if (trial := finished(self.trials, config.hash))]
 
+    def seed(self) -> int | None:
+        """The first seed that all cells here have finished, else that most have: to show what cannot be averaged."""
+        done = [seed for cell in self.cells for seed, c in cell.trials.items() if finished(self.trials, c.hash)]
+        return max(
+            dict.fromkeys(seed for cell in self.cells for seed in cell.trials if seed in done),
+            key=done.count,
+            default=None,
+        )
+
+    def of_seed(self, cell: Cell) -> StoredTrial | None:
+        """A cell's trial of that seed."""
+        seed = self.seed()
+        return finished(self.trials, cell.trials[seed].hash) if seed is not None and seed in cell.trials else None
+
     def first(self) -> StoredTrial | None:
-        """The first seed's trial, or that of the next one which is finished: for what cannot be averaged over seeds."""
-        return next((trial for cell in self.cells for trial in self.done(cell)), None)
+        """The trial of that seed, of the first cell that has it."""
+        return next((trial for cell in self.cells if (trial := self.of_seed(cell))), None)
 
     def first_table(self, name: str) -> "pd.DataFrame":
         """A table of that trial; empty if there is none."""
@@ -59,12 +75,25 @@ class Plot(PlotSpec):
         """What every panel is made up of, side by side; none if there is nothing to show."""
         return [None]
 
+    def note(self, scenes: Sequence[Scene]) -> str:
+        """What stands below the figure, given its panels: by default the seed that is shown, where it is one."""
+        seeds = [scene.seed() for scene in scenes]
+        return seeds_in_words(seeds[:1]) if len(set(seeds)) == 1 else f"{seeds_in_words(seeds)}, by panel"
+
     @abstractmethod
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """Draw one part of a panel: `scene.part`."""
 
 
-class ColourPlot(Plot):
+class QuantityPlot(Plot):
+    """A figure with a quantity on its y axes; `parts_differ`: each part has a quantity of its own."""
+
+    parts_differ: ClassVar[bool] = False
+    share_y: bool = True
+    """panels that show the same quantity have the same y axis; false lets each have its own"""
+
+
+class ColourPlot(QuantityPlot):
     """A figure that has a colour for every value of an axis."""
 
     colour: str | None = None
@@ -84,14 +113,33 @@ class ColourPlot(Plot):
             for cell in scene.cells
         ]
 
-    def dash(self, cell: Cell, scene: Scene) -> str:
-        """The line style of a cell: another one where the colours begin again."""
-        return DASHES[self._position(cell, scene) // len(COLOURS) % len(DASHES)]
+    def dash(self, cell: Cell, scene: Scene) -> Dash:
+        """The line style of a cell: it changes with the colour, and is another one where the colours begin again."""
+        again, colour = divmod(self._position(cell, scene), len(COLOURS))
+        return DASHES[(colour - again) % len(DASHES)]
+
+    def marker(self, cell: Cell, scene: Scene) -> str:
+        """The marker of a cell: it changes with the colour, and is another one where the colours begin again."""
+        again, colour = divmod(self._position(cell, scene), len(COLOURS))
+        return MARKERS[(colour - again) % len(MARKERS)]
 
     def _position(self, cell: Cell, scene: Scene) -> int:
         if self.colour is None:
             return 0
         return scene.study.labels(self.colour, self.where).index(cell.labels[self.colour])
+
+
+class MeanPlot(ColourPlot):
+    """A figure of lines, see `line`: means over seeds, with a band."""
+
+    def note(self, scenes: Sequence[Scene]) -> str:
+        """What line and band are, and of which seeds."""
+        seeds = all_seeds(scenes)
+        if len(seeds) == 1:
+            return seeds_in_words(seeds)
+        some = any(len(scene.done(cell)) < len(cell.trials) for scene in scenes for cell in scene.cells)
+        fewer = ", fewer where some are missing" if some else ""
+        return f"line: mean over {len(seeds)} seeds ({', '.join(map(str, seeds))}{fewer}); band: ± standard deviation"
 
 
 P = TypeVar("P", bound=Plot)
@@ -105,10 +153,10 @@ def register_plot(plot: type[P]) -> type[P]:
     return plot
 
 
-def line(ax: "Axes", values: "pd.DataFrame", colour: str, dash: str, label: str, **style: Any) -> None:
+def line(ax: "Axes", values: "pd.DataFrame", colour: str, dash: Dash, label: str, **style: Any) -> None:
     """Mean over the columns (seeds), with a band of one standard deviation, against the index."""
     mean, spread = values.mean(axis=1), values.std(axis=1)
-    ax.plot(mean.index, mean, dash, color=colour, linewidth=1.3, label=label, **style)
+    ax.plot(mean.index, mean, linestyle=dash, color=colour, linewidth=1.3, label=label, **style)
     if values.shape[1] > 1:
         ax.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
 
@@ -124,6 +172,16 @@ def over_rounds(trial: StoredTrial, name: str) -> "pd.Series[float]":
     if table.empty:
         return pd.Series(dtype=float)
     return factor * table[table["name"] == name].set_index("round")["value"]
+
+
+def all_seeds(scenes: Sequence[Scene]) -> list[int]:
+    """The seeds behind some panels."""
+    return list(dict.fromkeys(seed for scene in scenes for cell in scene.cells for seed in cell.trials))
+
+
+def seeds_in_words(seeds: Sequence[int | None]) -> str:
+    """Seed 8, or seeds 8, 9."""
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def add_to_title(ax: "Axes", text: str) -> None:

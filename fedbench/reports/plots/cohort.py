@@ -42,10 +42,10 @@ class CohortPlot(ColourPlot):
         """Class shares of all data, and of the round's cohort: by data sizes, and under each cell's weights."""
         bars: list[tuple[str, str, np.ndarray]] = []
         for cell, colour, label in self.coloured(scene):
-            done = scene.done(cell)
-            if not done:
+            trial = scene.of_seed(cell)
+            if trial is None:
                 continue
-            overall, by_size, weighted = class_mixes(done[0], scene.part)
+            overall, by_size, weighted = class_mixes(trial, scene.part)
             bars = bars or [("all clients", "0.7", overall), ("cohort by data size", COLOURS[0], by_size)]
             if not np.allclose(weighted, by_size):
                 bars.append((f"cohort, {label}", colour if colour != COLOURS[0] else COLOURS[3], weighted))

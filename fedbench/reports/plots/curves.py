@@ -8,7 +8,7 @@ import numpy as np
 from fedbench.reports.plots.base import (
     COLOURS,
     DASHES,
-    ColourPlot,
+    MeanPlot,
     Scene,
     line,
     listed,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @register_plot
-class Curves(ColourPlot):
+class Curves(MeanPlot):
     """Columns `y` of rounds.csv, or indicators, over rounds: mean over seeds and a band of one standard deviation."""
 
     one_cell = True
@@ -50,7 +50,8 @@ class Curves(ColourPlot):
                 text = ", ".join(part for part in (label, known[name].short or name if several else "") if part)
                 tint = colour if self.colour or not several else COLOURS[number]
                 dash = DASHES[number % len(DASHES)] if several else self.dash(cell, scene)
-                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text)
+                marks = {"marker": self.marker(cell, scene), "markersize": 3, "markevery": 0.2}
+                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text, **(marks if several and label else {}))
             if self.critical:
                 _mark_critical(ax, scene.done(cell), colour if self.colour else "0.4")
         first = known[names[0]]

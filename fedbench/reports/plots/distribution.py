@@ -1,10 +1,20 @@
 """How a number is distributed over rounds."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fedbench.reports.plots.base import ColourPlot, Scene, add_to_title, over_rounds, register_plot
+from fedbench.reports.plots.base import (
+    ColourPlot,
+    Dash,
+    Scene,
+    add_to_title,
+    all_seeds,
+    over_rounds,
+    register_plot,
+    seeds_in_words,
+)
 from fedbench.simulation.record import columns
 from fedbench.specs.parts import CurveName
 
@@ -23,15 +33,21 @@ class Distribution(ColourPlot):
     y: CurveName = "r"
     """a column or indicator"""
 
+    def note(self, scenes: Sequence[Scene]) -> str:
+        """What is counted, and what the line is."""
+        seeds = seeds_in_words(all_seeds(scenes))
+        return f"bars: all rounds of {seeds}; line: normal density of the same median and median deviation"
+
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""
         import pandas as pd
 
-        groups: dict[tuple[str, str], list[Any]] = {}
+        groups: dict[tuple[str, Dash, str], list[Any]] = {}
         medians = []
         for cell, colour, label in self.coloured(scene):
-            groups.setdefault((colour, label), []).extend(over_rounds(trial, self.y) for trial in scene.done(cell))
-        for (colour, label), series in groups.items():
+            look = (colour, self.dash(cell, scene), label)
+            groups.setdefault(look, []).extend(over_rounds(trial, self.y) for trial in scene.done(cell))
+        for (colour, dash, label), series in groups.items():
             values = pd.concat(series).dropna().to_numpy(float) if series else np.array([])
             if len(values) < LEAST_FOR_A_HISTOGRAM or np.ptp(values) == 0:
                 continue
@@ -43,7 +59,8 @@ class Distribution(ColourPlot):
             ax.hist(values, 24, range=(low, high), density=True, color=colour, alpha=0.3, label=label)
             medians.append(f"{median:.3g}")
             x = np.linspace(low, high, 200)
-            ax.plot(x, np.exp(-0.5 * ((x - median) / std) ** 2) / (std * np.sqrt(2 * np.pi)), color=colour)
+            density = np.exp(-0.5 * ((x - median) / std) ** 2) / (std * np.sqrt(2 * np.pi))
+            ax.plot(x, density, color=colour, linestyle=dash)
         if medians:
             add_to_title(ax, f"median {', '.join(medians)}")
         ax.set_xlabel(columns()[self.y].label)

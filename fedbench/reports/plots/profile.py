@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbench.reports.plots.base import ColourPlot, Scene, line, register_plot
+from fedbench.reports.plots.base import MeanPlot, Scene, line, register_plot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ PROFILES = {  # table -> its columns x and y, their names
 
 
 @register_plot
-class Profile(ColourPlot):
+class Profile(MeanPlot):
     """A table `of` the final model as a curve: its parameters' histogram, its loss rescaled or along an eigenvector."""
 
     one_cell = True

@@ -1,22 +1,31 @@
 """How weights are learned within a round."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from fedbench.base.fields import Count
-from fedbench.reports.plots.base import COLOURS, Plot, Scene, add_to_title, register_plot, rounds_there
+from fedbench.reports.plots.base import (
+    COLOURS,
+    DASHES,
+    QuantityPlot,
+    Scene,
+    add_to_title,
+    register_plot,
+    rounds_there,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @register_plot
-class ServerPathPlot(Plot):
+class ServerPathPlot(QuantityPlot):
     """Gamma, lambda and proxy loss over server epochs, in some `rounds` of the first seed."""
 
     one_cell = True
+    parts_differ = True
     kind: Literal["server_path"] = "server_path"
     rounds: Annotated[list[Count], Field(min_length=1)]
     """which rounds, or the nearest that were recorded"""
@@ -38,5 +47,6 @@ class ServerPathPlot(Plot):
         else:
             for number, round_ in enumerate(rounds):
                 path = table[table["round"] == round_].set_index("epoch")
-                ax.plot(path.index, path[scene.part], color=COLOURS[number % len(COLOURS)], label=f"round {round_}")
+                look: Any = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+                ax.plot(path.index, path[scene.part], label=f"round {round_}", **look)
         ax.set(xlabel="server epoch", ylabel="proxy loss" if scene.part == "loss" else scene.part)

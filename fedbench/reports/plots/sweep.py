@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fedbench.base.explain import fields
 from fedbench.config import TrialConfig
-from fedbench.reports.plots.base import ColourPlot, Scene, line, listed, register_plot
+from fedbench.reports.plots.base import Dash, MeanPlot, Scene, line, listed, register_plot
 from fedbench.reports.values import values_by_seed
 from fedbench.specs.names import Show, short, shown_as, text_label
 from fedbench.specs.parts import MetricName
@@ -19,10 +19,11 @@ TICK_WIDTH = 12  # and of a tick's
 
 
 @register_plot
-class Sweep(ColourPlot):
+class Sweep(MeanPlot):
     """Metrics `y` along an axis `x`: mean over seeds with a band of one standard deviation."""
 
     one_cell = True
+    parts_differ = True
     kind: Literal["sweep"] = "sweep"
     x: str
     """an axis; values that are no numbers, or not all above zero where `log` asks for it, are evenly spaced"""
@@ -50,7 +51,7 @@ class Sweep(ColourPlot):
         numbers = [float(label) for label in order if isinstance(label, (int, float))]
         numeric = len(numbers) == len(order) and not (self.log and min(numbers) <= 0)
         positions = numbers if numeric else [float(index) for index in range(len(order))]
-        groups: dict[tuple[str, str, str], dict[float, dict[int, float]]] = {}
+        groups: dict[tuple[str, Dash, str], dict[float, dict[int, float]]] = {}
         for cell, colour, label in self.coloured(scene):
             x = positions[order.index(cell.labels[self.x])]
             values = values_by_seed(scene.study, [cell], scene.trials, scene.part, self.show)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbench.reports.plots.base import ColourPlot, Scene, register_plot
+from fedbench.reports.plots.base import ColourPlot, Scene, all_seeds, register_plot, seeds_in_words
 from fedbench.store.metrics.weights import client_data
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ class WeightsPlot(ColourPlot):
         """Against data size, and against heterogeneity degree."""
         return ["data size (samples)", "heterogeneity degree"]
 
+    def note(self, scenes: Sequence[Scene]) -> str:
+        """What a dot is."""
+        return f"a dot for every client of {seeds_in_words(all_seeds(scenes))}: its mean over rounds"
+
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """A dot for every client of every seed: its mean weight over rounds."""
         from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -32,7 +36,8 @@ class WeightsPlot(ColourPlot):
                 continue
             y = np.concatenate([100 * sums / rounds for (sums, _, _), rounds in data])
             x = np.concatenate([sizes if scene.part.startswith("data") else degrees for (_, sizes, degrees), _ in data])
-            ax.scatter(x, y, s=14, color=colour, alpha=0.6, linewidth=0, label=label)
+            marker = self.marker(cell, scene)
+            ax.scatter(x, y, s=14, color=colour, marker=marker, alpha=0.6, linewidth=0, label=label)
         ax.set(xlabel=scene.part, ylabel="mean weight (%)", xscale="log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))

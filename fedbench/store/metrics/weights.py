@@ -14,7 +14,9 @@ CONVERGED = 0.05  # a learned weight has converged once so much of its way, or l
 def client_data(trial: TrialData) -> tuple[Floats, Floats, Floats]:
     """Of each client [n]: its weight summed over rounds, its number of samples, its heterogeneity degree."""
     counts = trial.table("partition").pivot(index="client", columns="class", values="samples")
-    sums = trial.table("clients").groupby("client")["lambda"].sum().reindex(counts.index, fill_value=0.0)
+    clients = trial.table("clients")
+    weights = clients.groupby("client")["lambda"].sum() if len(clients) else clients.squeeze()
+    sums = weights.reindex(counts.index, fill_value=0.0)
     matrix = counts.to_numpy()
     return sums.to_numpy(float), matrix.sum(1).astype(float), heterogeneity_degree(class_shares(matrix))
 
@@ -31,11 +33,12 @@ def correlation(key: str, label: str) -> Metric:
 
 def weight_of_corrupted(trial: TrialData) -> float | None:
     """The weight of the corrupted clients over their share of the cohort's data, mean over rounds."""
-    clients, swapped = trial.table("clients"), {int(client) for client in trial.summary.get("swapped_labels", {})}
-    if not swapped:
+    clients, swapped = trial.table("clients"), trial.summary.get("swapped_labels", {})  # all that older entries have
+    corrupted = trial.summary.get("corrupted_clients", [int(client) for client in swapped])
+    if not corrupted or clients.empty:  # a rule without weights has no table of them
         return None
     totals = clients.groupby("round")["samples"].sum()
-    chosen = clients[clients["client"].isin(swapped)].groupby("round")[["lambda", "samples"]].sum()
+    chosen = clients[clients["client"].isin(corrupted)].groupby("round")[["lambda", "samples"]].sum()
     ratio = chosen["lambda"] / (chosen["samples"] / totals.reindex(chosen.index))
     return float(ratio.mean()) if len(ratio) else None
 

@@ -2,6 +2,7 @@
 
 import shutil
 
+from fedbench.config.naming import SHORT_HASH
 from fedbench.simulation import Record, Simulation
 from fedbench.store.trackers.base import Tracker, register_tracker
 
@@ -11,13 +12,13 @@ class TensorBoard(Tracker):
     """TensorBoard files with every number of every round: tensorboard --logdir OUT/tensorboard."""
 
     def start(self, run: Simulation) -> None:
-        """Open a folder of the run's own; the rounds that it has behind it come first."""
+        """Open a folder of the run's own, named by its axes; the rounds that it has behind it come first."""
         from tensorboardX import SummaryWriter  # a second to import: for those who want it
 
-        name = f"{self.config.method.name}-{self.config.model}-seed{self.config.seed}-{self.config.hash[:12]}"
-        folder = self.out / "tensorboard" / name
-        shutil.rmtree(folder, ignore_errors=True)  # of a process that was stopped: its rounds are written again
-        self.writer = SummaryWriter(str(folder))
+        home = self.out / "tensorboard"
+        for old in home.rglob(f"*, {self.config.hash[:SHORT_HASH]}"):
+            shutil.rmtree(old, ignore_errors=True)  # of a process that was stopped: its rounds are written again
+        self.writer = SummaryWriter(str(home / self.name.folder(self.config.hash)))
         for record in run.state.history:
             self._write(record)
 

@@ -1,0 +1,69 @@
+"""FLTrust: the server trains on a root set of its own and trusts clients that move its way (Cao et al., NDSS 2021)."""
+
+from itertools import chain
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedbench.base.fields import Count, Positive
+from fedbench.methods.base import Cohort, Method, MethodSettings, ProxyUse, Server, State, Update, register_method
+from fedbench.methods.geometry import cosines, lengths, norm, project
+
+
+class FLTrustSettings(MethodSettings):
+    """Training on the root set, which is the proxy set: the same images and labels that FedLAW learns from."""
+
+    name: Literal["fltrust"] = "fltrust"
+    epochs: Count | None = None
+    """the server's epochs over the proxy set; null for the clients' local epochs"""
+    batch_size: Count | None = None
+    """proxy images in a batch; null for the clients' batch size"""
+    lr: Positive | None = None
+    """the server's learning rate; null for the clients' in this round"""
+
+    @property
+    def proxy_use(self) -> ProxyUse:
+        """Images and labels."""
+        return "labelled"
+
+
+@register_method()
+class FLTrust(Method[FLTrustSettings]):
+    """d_0: how the server's own training moves w_g. Trust t_i = max(0, cos(d_i, d_0)), d_i = w_i - w_g.
+
+    w_g <- w_g + sum_i t_i (|d_0| / |d_i|) d_i / sum_i t_i: every update is scaled to the server's length. Where nobody
+    is trusted the model stays. lambda_i = t_i / sum_j t_j is recorded. Running statistics play no part in any angle.
+    """
+
+    Settings = FLTrustSettings
+    metrics = {"fltrust_trust": "trust of FLTrust, mean over clients"}
+
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """Train on the server, weigh clients by trust, scale them to the server's length."""
+        root = self.train(cohort, server) - cohort.w
+        own, length = norm(root), lengths(cohort)
+        trust = cosines(project(cohort, root), length, own).clamp(min=0.0)
+        found = {"fltrust_trust": float(trust.mean())}
+        if not trust.any():
+            return Update(w=cohort.w.clone(), lambda_=cohort.p, metrics=found)
+        share = trust / trust.sum()
+        scaled = torch.where(length > 0, share * own / length, 0.0).to(cohort.p)
+        w = cohort.w + scaled @ cohort.W - scaled.sum() * cohort.w
+        return Update(w=cohort.towards(w), lambda_=share.to(cohort.p), metrics=found)
+
+    def train(self, cohort: Cohort, server: Server) -> Tensor:
+        """The global model after local SGD on the proxy set, momentum from rest [P]."""
+        s, work, model, proxy = self.settings, cohort.work, server.model, server.proxy
+        model.load(cohort.w, cohort.buffers)
+        model.train()
+        flat = torch.nn.Parameter(model.w)  # shares the model's memory
+        flat.grad = model.grad
+        sgd = torch.optim.SGD([flat], lr=s.lr or work.lr, momentum=work.momentum, weight_decay=work.weight_decay)
+        rng, size = server.rng("fltrust"), s.batch_size or work.batch_size
+        for index in chain.from_iterable(proxy.batches(rng, size) for _ in range(s.epochs or work.epochs)):
+            model.grad.zero_()
+            F.cross_entropy(model(proxy.x[index]), proxy.y[index]).backward()
+            sgd.step()
+        return model.w.clone()

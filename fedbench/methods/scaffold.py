@@ -1,0 +1,52 @@
+"""SCAFFOLD: control variates take each client's drift back (Karimireddy et al., ICML 2020), option II."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Server, State, Update, register_method
+
+
+class ScaffoldSettings(MethodSettings):
+    """How clients are weighted; the server's step is server.global_lr."""
+
+    name: Literal["scaffold"] = "scaffold"
+    weights: Literal["size", "uniform"] = "size"
+    """means over clients: by data size, as the other methods here, or uniform, as in its paper"""
+
+    @property
+    def extra_vectors(self) -> tuple[int, int]:
+        """The change of c_i goes up, c comes down."""
+        return (1, 1)
+
+
+@register_method()
+class Scaffold(Method[ScaffoldSettings]):
+    """Clients add c - c_i to their gradient; c_i and c start at zero, so the first round is FedAvg.
+
+    c_i <- c_i - c + (w_g - w_i) / (lr a_i), absent clients keep theirs; c <- c + (m/n) sum_i lambda_i (change of c_i);
+    w_g <- sum_i lambda_i w_i. a_i is the length of the client's path: its number of steps K for plain SGD, as in the
+    paper. With momentum rho a gradient g moves the client by lr a_i g (`LocalWork.path`), so that dividing by lr a_i
+    makes c_i the mean of its gradients as before; dividing by lr K would make it about 1 / (1 - rho) times too large.
+    Weight decay is part of a client's gradient, and so of c_i.
+    """
+
+    Settings = ScaffoldSettings
+
+    def start(self, num_clients: int, w: Tensor) -> State:
+        """c_i [n, P] and c [P], all zero."""
+        return {"c_clients": w.new_zeros(num_clients, len(w)), "c": torch.zeros_like(w)}
+
+    def correction(self, state: State, client: int, w: Tensor) -> Correction:
+        """Its drift: c - c_i."""
+        return Correction(linear=state["c"] - state["c_clients"][client])
+
+    def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
+        """Average, and renew the control variates."""
+        lambda_ = cohort.p if self.settings.weights == "size" else cohort.uniform
+        path = (cohort.work.lr * cohort.work.path).to(cohort.w)
+        change = (cohort.w - cohort.W).div_(path[:, None]).sub_(state["c"])  # of c_i [m, P]
+        c = state["c"].add(lambda_ @ change, alpha=len(cohort.W) / cohort.num_clients)
+        c_clients = state["c_clients"].index_add(0, cohort.rows(), change)
+        return Update(w=cohort.combine(lambda_), lambda_=lambda_, state={"c_clients": c_clients, "c": c})

@@ -1,0 +1,101 @@
+"""Corrupted clients at work: on their labels before the run, and on what they send in every round."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from fedbench.base.errors import UserError
+from fedbench.base.rng import generator, torch_seed
+from fedbench.config import TrialConfig
+from fedbench.corruptions import CORRUPTIONS, CorruptedCohort, Corruption
+from fedbench.corruptions.swap import Swap
+from fedbench.data.classes import Indices, Labels
+from fedbench.simulation.compute import seeded
+from fedbench.simulation.updates import described, unlike
+
+if TYPE_CHECKING:
+    from fedbench.simulation.loop import Simulation, Trained
+
+
+def corruption_of(config: TrialConfig) -> Corruption:
+    """What corrupted clients do in a run."""
+    return CORRUPTIONS.get(config.clients.corruption)
+
+
+def corrupted_clients(config: TrialConfig) -> tuple[int, ...]:
+    """Their ids, sorted: the same for every method and corruption, and more of them where the share is larger."""
+    order = generator(config.seed, "corrupted").permutation(config.clients.count)
+    return tuple(sorted(int(client) for client in order[: config.corrupted_clients]))
+
+
+def corrupt_labels(config: TrialConfig, parts: list[Indices], labels: Labels) -> Labels:
+    """A copy of the training labels [N], with those of corrupted clients as the corruption leaves them."""
+    result, classes, corruption = np.array(labels), config.dataset.num_classes, corruption_of(config)
+    for client in corrupted_clients(config):
+        before, rng = labels[parts[client]], generator(config.seed, corruption.purpose, client=client)
+        after = corruption.labels(before, classes, rng)
+        if complaint := _wrong_labels(after, len(parts[client]), classes):
+            raise UserError(f"corruption '{corruption.name}': labels must give {complaint}")
+        result[parts[client]] = after
+    return result
+
+
+def _wrong_labels(labels: object, size: int, classes: int) -> str | None:
+    """What labels should have been, and what they are; None if they are right."""
+    if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != (size,):
+        kind = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else f"a {type(labels).__name__}"
+        return f"int64 {(size,)}, gave {kind}"
+    inside = labels.min() >= 0 and labels.max() < classes
+    return None if inside else f"labels of 0 ... {classes - 1}, gave {labels.min()} ... {labels.max()}"
+
+
+def swapped_pairs(config: TrialConfig, parts: list[Indices], labels: Labels) -> dict[int, tuple[int, int]]:
+    """Which two classes each corrupted client has swapped, for the record, where that is what corrupted clients do."""
+    corruption, classes = corruption_of(config), config.dataset.num_classes
+    if not isinstance(corruption, Swap):
+        return {}
+    draws = {c: generator(config.seed, corruption.purpose, client=c) for c in corrupted_clients(config)}
+    return {client: corruption.pair(labels[parts[client]], classes, rng) for client, rng in draws.items()}
+
+
+def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], trained: "Trained") -> str | None:
+    """Put what corrupted clients send in round t in place of what they trained; nobody else's rows are touched.
+
+    Returns the reason why the run ends here, if what they send is not finite.
+    """
+    config, corruption = simulation.config, corruption_of(simulation.config)
+    corrupted = simulation.federation.split.corrupted if corruption.sends_another_model else ()
+    if not any(client in corrupted for client in clients):
+        return None
+    rows = torch.tensor([client in corrupted for client in clients], device=simulation.device)
+    cohort = _corrupted_cohort(simulation, t, clients, trained, rows)
+    with seeded(torch_seed(config.seed, corruption.purpose, t), simulation.device):
+        updates, statistics = corruption.updates(cohort), corruption.statistics(cohort)
+    for hook, sent, own in (("updates", updates, cohort.own), ("statistics", statistics, cohort.statistics)):
+        if wrong := unlike(sent, own):
+            raise UserError(f"corruption '{corruption.name}': {hook} must give {described(own)}, gave {wrong}")
+    trained.W[rows], trained.B[rows] = updates, statistics
+    finite = torch.isfinite(updates).all() & torch.isfinite(statistics).all()
+    return None if finite else f"corrupted clients ({corruption.name}) sent non-finite numbers"
+
+
+def _corrupted_cohort(
+    simulation: "Simulation", t: int, clients: tuple[int, ...], trained: "Trained", rows: torch.Tensor
+) -> CorruptedCohort:
+    """A round as its corrupted clients see it, `rows` [m] saying which they are; models are copies."""
+    config, state, corruption = simulation.config, simulation.state, corruption_of(simulation.config)
+    ids = tuple(client for client in clients if client in simulation.federation.split.corrupted)
+    scale = config.clients.corruption_scale
+    if scale is None:
+        scale = corruption.default_scale(len(clients), len(ids))
+    return CorruptedCohort(
+        clients=ids,
+        own=trained.W[rows],
+        statistics=trained.B[rows],
+        honest=trained.W[~rows],
+        w=state.w,
+        buffers=state.buffers,
+        scale=1.0 if scale is None else scale,
+        rng=lambda client: generator(config.seed, corruption.purpose, t, client),
+    )

@@ -61,15 +61,19 @@ def resumed(config: TrialConfig, rounds: int) -> Simulation:
 
 
 def same(one: Simulation, other: Simulation) -> bool:
-    """Whether two runs have come to the same model, state and records, to the byte."""
-    tensors = zip(_tensors(one), _tensors(other), strict=True)
+    """Whether two runs have come to the same models, states and records, to the byte."""
     records = [[_timeless(record) for record in run.state.history] for run in (one, other)]
-    return records[0] == records[1] and all(torch.equal(a, b) for a, b in tensors)
+    tensors = [_tensors(vars(run.state)) for run in (one, other)]
+    return records[0] == records[1] and all(torch.equal(a, b) for a, b in zip(*tensors, strict=True))
 
 
-def _tensors(simulation: Simulation) -> list[Tensor]:
-    state = simulation.state
-    return [state.w, state.buffers, *(state.method[name] for name in sorted(state.method))]
+def _tensors(value: Any) -> list[Tensor]:
+    """All tensors within mappings and lists."""
+    if isinstance(value, Mapping):
+        return [tensor for key in sorted(value) for tensor in _tensors(value[key])]
+    if isinstance(value, list):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return [value] if isinstance(value, Tensor) else []
 
 
 def _timeless(record: Record) -> Mapping[str, Any]:

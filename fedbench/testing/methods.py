@@ -23,9 +23,9 @@ def check_method(name: str, settings: Mapping[str, Any] | None = None, *, permut
     """Hold a registered method to what every method promises; `settings` have dotted keys, such as method.lr.
 
     A run with it is repeatable and resumable to the byte, in float32 and float64, stays finite, with one client (unless
-    its settings refuse so few) as with many and under every rule for batch norm, on the GPU if there is one; its rule writes to nothing that it is
-    given, leaves all tensors on the run's device, and does not depend on the order in which the clients stand.
-    A rule for which the order matters, and is meant to, says `permutation=False`.
+    its settings refuse so few) as with many and under every rule for batch norm, on the GPU if there is one; its rule
+    writes to nothing that it is given, leaves all tensors on the run's device, and does not depend on the order in
+    which the clients stand. A rule for which the order matters, and is meant to, says `permutation=False`.
     """
     given = merge(nest({"method.name": name}), nest(settings or {}))
     short = {**given, "rounds": 2}

@@ -45,7 +45,7 @@ from fedbench.templates import EXAMPLES
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n).*?^(<!-- end of generated: \2 -->)", re.DOTALL | re.MULTILINE)
 PROXY = {"none": "", "unlabelled": "proxy images", "labelled": "proxy images and labels"}
-REPORTS = {"loss": "training losses", "class_counts": "class counts"}
+REPORTS = {"loss": "training losses", "class_counts": "class counts", "gradient": "mean gradients"}
 FROM = "by data set"
 
 

@@ -21,7 +21,7 @@ from fedbench.models import FlatModel, Layers
 
 BatchNormRule = Literal["average", "proxy", "local"]
 ProxyUse = Literal["none", "unlabelled", "labelled"]
-Report = Literal["loss", "class_counts"]
+Report = Literal["loss", "class_counts", "gradient"]
 State = Mapping[str, Tensor]
 
 
@@ -142,6 +142,11 @@ class Cohort:
     def class_counts(self) -> Tensor:
         """Each client's number of samples of every class [m, classes], int64."""
         return self._report("class_counts")
+
+    @property
+    def gradients(self) -> Tensor:
+        """The mean of all gradients that each client took a step with in this round [m, P]: weight decay is in it."""
+        return self._report("gradient")
 
     def _report(self, name: Report) -> Tensor:
         if name not in self.reported:

@@ -5,7 +5,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Server, State, Update, register_method
+from fedbench.methods.base import (
+    Cohort,
+    Correction,
+    Method,
+    MethodSettings,
+    Report,
+    Server,
+    State,
+    Update,
+    register_method,
+)
 
 
 class ScaffoldSettings(MethodSettings):
@@ -14,6 +24,11 @@ class ScaffoldSettings(MethodSettings):
     name: Literal["scaffold"] = "scaffold"
     weights: Literal["size", "uniform"] = "size"
     """means over clients: by data size, as the other methods here, or uniform, as in its paper"""
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """The mean of the gradients it took."""
+        return ("gradient",)
 
     @property
     def extra_vectors(self) -> tuple[int, int]:
@@ -25,11 +40,14 @@ class ScaffoldSettings(MethodSettings):
 class Scaffold(Method[ScaffoldSettings]):
     """Clients add c - c_i to their gradient; c_i and c start at zero, so the first round is FedAvg.
 
-    c_i <- c_i - c + (w_g - w_i) / (lr a_i), absent clients keep theirs; c <- c + (m/n) sum_i lambda_i (change of c_i);
-    w_g <- sum_i lambda_i w_i. a_i is the length of the client's path: its number of steps K for plain SGD, as in the
-    paper. With momentum rho a gradient g moves the client by lr a_i g (`LocalWork.path`), so that dividing by lr a_i
-    makes c_i the mean of its gradients as before; dividing by lr K would make it about 1 / (1 - rho) times too large.
-    Weight decay is part of a client's gradient, and so of c_i.
+    c_i <- c_i - c + u_i, absent clients keep theirs; c <- c + (m/n) sum_i lambda_i (change of c_i);
+    w_g <- sum_i lambda_i w_i. u_i is the mean of the corrected gradients that client i took its K steps with. For plain
+    SGD that is its paper's (w_g - w_i) / (lr K). With momentum rho this quotient is about 1 / (1 - rho) times as large,
+    and the run breaks down; so the velocity before and after is counted in, which makes the mean exact:
+    u_i = ((1 - rho) (w_g - w_i) / lr + rho (v_K - v_0)) / K. Weight decay is part of a client's gradient, and so of
+    c_i. Each client sends the change of c_i beside its model, and gets c. Even so momentum makes every correction
+    1 / (1 - rho) times as strong, as it does gradients, and with very different clients and a large learning rate the
+    run may diverge where plain SGD (clients.momentum=0) does not.
     """
 
     Settings = ScaffoldSettings
@@ -45,8 +63,7 @@ class Scaffold(Method[ScaffoldSettings]):
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average, and renew the control variates."""
         lambda_ = cohort.p if self.settings.weights == "size" else cohort.uniform
-        path = (cohort.work.lr * cohort.work.path).to(cohort.w)
-        change = (cohort.w - cohort.W).div_(path[:, None]).sub_(state["c"])  # of c_i [m, P]
+        change = cohort.gradients - state["c"]  # of c_i [m, P]
         c = state["c"].add(lambda_ @ change, alpha=len(cohort.W) / cohort.num_clients)
         c_clients = state["c_clients"].index_add(0, cohort.rows(), change)
         return Update(w=cohort.combine(lambda_), lambda_=lambda_, state={"c_clients": c_clients, "c": c})

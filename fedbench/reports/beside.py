@@ -11,7 +11,7 @@ from fedbench.specs.parts import TableSpec
 
 PROXY_COLUMN, REPORTS_COLUMN = "uses proxy", "clients report"
 PROXY_WORDS = {"none": "no", "unlabelled": "images", "labelled": "labels"}  # from least to most
-REPORT_WORDS = {"loss": "loss", "class_counts": "class counts"}
+REPORT_WORDS = {"loss": "loss", "class_counts": "class counts", "gradient": "mean gradient"}
 COSTS = {"server_seconds": "server s a round", "megabytes": "MB a round"}  # numbers of a place, and their heads
 
 Columns = dict[str, dict[Key, Any]]  # by head, then by row

@@ -99,6 +99,16 @@ def local_train(
     return total / max(seen, 1)
 
 
+def mean_gradient(w: Tensor, trained: Tensor, before: Tensor, after: Tensor, sgd: Sgd, steps: float) -> Tensor:
+    """The mean of the gradients g_s that led from w to `trained` in some steps [P], whatever the momentum.
+
+    From v_s = rho v_(s-1) + g_s and w - w_K = lr sum_s v_s follows
+    sum_s g_s = (1 - rho) (w - w_K) / lr + rho (v_K - v_0), with v_0 and v_K the velocity before and after.
+    """
+    total = (w - trained).mul_((1 - sgd.momentum) / sgd.lr)
+    return total.add_(after - before, alpha=sgd.momentum).div_(max(steps, 1.0))
+
+
 def correct(grad: Tensor, w: Tensor, correction: Correction) -> None:
     """Grad += linear + mu * (w - anchor), then cut its norm to `clip`; all [P], in place, without a device sync."""
     if correction.linear is not None:

@@ -16,7 +16,7 @@ from fedbench.base.rng import generator, torch_seed
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Cohort, LocalWork, ProxyData, Server
-from fedbench.methods.base import State
+from fedbench.methods.base import Report, State
 from fedbench.models import initial
 from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
@@ -25,7 +25,7 @@ from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
-from fedbench.simulation.local import Sgd, draw_plan, local_train, round_lr
+from fedbench.simulation.local import Sgd, draw_plan, local_train, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
 from fedbench.simulation.record import Record
 from fedbench.simulation.updates import checked
@@ -62,12 +62,16 @@ class RunState:
 
 
 class Trained(NamedTuple):
-    """A cohort after local training: W [m, P], B [m, Q], mean losses [m] and steps of SGD [m], both float64."""
+    """A cohort after local training: W [m, P], B [m, Q], mean losses [m] and steps of SGD [m], both float64.
+
+    gradients [m, P]: the mean of each client's, where the method asks for them.
+    """
 
     W: Tensor
     B: Tensor
     losses: Tensor
     steps: Tensor
+    gradients: Tensor | None
 
 
 class Simulation:
@@ -162,7 +166,6 @@ class Simulation:
     def cohort(self, t: int, clients: tuple[int, ...], p: Tensor, trained: Trained) -> Cohort:
         """What the method gets to see of round t: of what clients know, only what it asked for."""
         config, split, rows = self.config, self.federation.split, list(clients)
-        told = {"loss": lambda: trained.losses, "class_counts": lambda: self._on_device(split.class_counts[rows])}
         return Cohort(
             round=t,
             clients=clients,
@@ -177,8 +180,17 @@ class Simulation:
             sizes=self._on_device(split.sizes[rows]),
             work=local_work(config, t, trained.steps),
             layers=self.model.layers,
-            reported={name: told[name]() for name in config.method.reports},
+            reported={name: self._told(name, rows, trained) for name in config.method.reports},
         )
+
+    def _told(self, name: Report, rows: list[int], trained: Trained) -> Tensor:
+        """What the cohort's clients report, a row each."""
+        if name == "class_counts":
+            return self._on_device(self.federation.split.class_counts[rows])
+        if name == "loss":
+            return trained.losses
+        assert trained.gradients is not None, "they are kept where the method asks for them"
+        return trained.gradients
 
     def train_cohort(self, t: int, clients: tuple[int, ...]) -> Trained:
         """Train every client of the cohort from the global model."""
@@ -189,6 +201,7 @@ class Simulation:
         sgd = Sgd.of_round(config, t, self.device)
         kept, fresh = state.velocity, torch.empty_like(state.w)
         steps = torch.zeros(len(clients), dtype=torch.float64)
+        gradients = torch.empty_like(W) if "gradient" in config.method.reports else None
         for row, client in enumerate(clients):
             rng = generator(config.seed, "batches", t, client)
             shard = self.federation.split.shards[client]
@@ -196,6 +209,7 @@ class Simulation:
                 shard, config.clients.epochs, config.clients.batch_size, rng, self.device, self.least_batch
             )
             velocity = fresh.zero_() if kept is None else kept[client].clone()
+            rest = velocity.clone() if gradients is not None else velocity
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
             model.load(state.w, statistics)
             correction = self.method.correction(state.method, client, state.w)
@@ -203,11 +217,13 @@ class Simulation:
                 losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
             W[row], B[row] = model.w, model.buffers
             steps[row] = plan.steps
+            if gradients is not None:
+                gradients[row] = mean_gradient(state.w, model.w, rest, velocity, sgd, plan.steps)
             if kept is not None:
                 kept[client] = velocity
             if state.client_buffers is not None:
                 state.client_buffers[client] = model.buffers.clone()
-        return Trained(W, B, losses, steps.to(self.device))
+        return Trained(W, B, losses, steps.to(self.device), gradients)
 
     def score(self, record: Record) -> Record:
         """Evaluate the global model on the test set, and on the validation set if there is one, where due."""

@@ -21,6 +21,7 @@ def cohort_of(m: int, seed: int) -> Cohort:
     reported = {
         "loss": torch.rand(m, generator=draw, dtype=torch.float64) + 0.1,
         "class_counts": torch.randint(1, 9, (m, 3), generator=draw),
+        "gradient": torch.randn(m, 43, generator=draw, dtype=torch.float64),
     }
     cohort = tiny_cohort(tiny_server(), m, seed, num_clients=m + 2, reported=reported)
     steps = torch.randint(1, 40, (m,), generator=draw).to(torch.float64)

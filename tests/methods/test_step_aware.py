@@ -6,15 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from fedbench import TrialConfig
+from fedbench.base.rng import generator
 from fedbench.methods import METHODS, LocalWork, Method
 from fedbench.methods.fednova import FedNova, FedNovaSettings
 from fedbench.methods.scaffold import Scaffold, ScaffoldSettings
 from fedbench.simulation import Simulation
+from fedbench.simulation.local import Sgd, draw_plan, mean_gradient, round_lr
 from tests.methods.helpers import make_cohort, tiny_cohort, tiny_server
 
 
@@ -85,6 +88,37 @@ def test_fednova_normalises_every_update_by_its_path(momentum: float) -> None:
     assert np.allclose(update.w.numpy(), wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize("momentum_state", ["keep", "reset"])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_mean_gradients_are_those_that_a_client_took(tiny: Any, momentum_state: str, momentum: float) -> None:
+    """Against the sum that the optimiser itself would see, taken step by step."""
+    settings = {"clients__momentum": momentum, "clients__momentum_state": momentum_state, "precision": "float64"}
+    simulation = Simulation(tiny(method__name="scaffold", **settings))
+    simulation.step()
+    state, client = simulation.state, 2
+    w, velocity = state.w, state.velocity[client] if state.velocity else torch.zeros_like(state.w)
+    correction = simulation.method.correction(state.method, client, w)
+    assert correction is not None
+    assert correction.linear is not None
+    config, model = simulation.config, simulation.model
+    rng = generator(config.seed, "batches", 2, client)
+    shard = simulation.federation.split.shards[client]
+    plan = draw_plan(shard, config.clients.epochs, config.clients.batch_size, rng, simulation.device)
+    trained = simulation.train_cohort(2, (client,))
+    assert trained.gradients is not None
+    model.load(w, state.buffers)
+    model.train()
+    total, lr = torch.zeros_like(w), round_lr(config, 2)
+    for index in plan.batches():
+        x, y = simulation.federation.train.batch(index)
+        model.grad.zero_()
+        F.cross_entropy(model(x), y).backward()
+        gradient = model.grad + correction.linear + config.clients.weight_decay * model.w
+        velocity, total = momentum * velocity + gradient, total + gradient
+        model.w.copy_(model.w - lr * velocity)
+    assert torch.allclose(trained.gradients[0], total / plan.steps, atol=1e-10, rtol=0)
+
+
 def test_fednova_with_equal_steps_is_fedavg() -> None:
     server = tiny_server()
     cohort = tiny_cohort(server, work=work([9, 9, 9, 9], 0.9))
@@ -101,7 +135,8 @@ def test_one_round_of_scaffold_is_the_equations() -> None:
     c_clients, c = torch.from_numpy(rng.normal(size=(n, 5))), torch.from_numpy(rng.normal(size=5))
     state = {"c_clients": c_clients.clone(), "c": c.clone()}
     p = torch.tensor([0.9, 0.1], dtype=torch.float64)
-    cohort = make_cohort(p=p, w=w, W=W, clients=(1, 4), num_clients=n, work=work([20, 30], lr=0.3))
+    gradients = (w - W) / (torch.tensor([[20], [30]]) * 0.3)  # of plain SGD, as its paper has it
+    cohort = make_cohort(p=p, w=w, W=W, clients=(1, 4), num_clients=n, reported={"gradient": gradients})
     update = method.aggregate(cohort, state, server)
     new = {1: c_clients[1] - c + (w - W[0]) / (20 * 0.3), 4: c_clients[4] - c + (w - W[1]) / (30 * 0.3)}
     for client, row in new.items():
@@ -142,11 +177,12 @@ def optimise(method: Method[Any], rounds: int, momentum: float, keeps: bool) -> 
         corrections = [method.correction(state, client, w) for client in range(N)]
         linear = torch.stack([torch.zeros_like(w) if c is None or c.linear is None else c.linear for c in corrections])
         W, velocity = w.repeat(N, 1), velocity if keeps else torch.zeros_like(velocity)
+        before, sgd = velocity, Sgd(torch.tensor(LR * (1 - momentum), dtype=torch.float64), momentum, 0.0)
         for _ in range(STEPS):
             velocity = momentum * velocity + CURVATURE * (W - TARGET) + linear
-            W = W - LR * (1 - momentum) * velocity
-        local = work([STEPS] * N, momentum, keeps, lr=LR * (1 - momentum))
-        update = method.aggregate(make_cohort(p=p, w=w, W=W, round=t, work=local), state, server)
+            W = W - sgd.lr * velocity
+        gradients = mean_gradient(w.expand_as(W), W, before, velocity, sgd, STEPS)
+        update = method.aggregate(make_cohort(p=p, w=w, W=W, round=t, reported={"gradient": gradients}), state, server)
         w, state = update.w, update.state
     return w
 
@@ -164,6 +200,7 @@ def test_absent_clients_do_not_count_in_full() -> None:
     """With half of the clients, c moves by half of the cohort's mean change."""
     server = tiny_server()
     cohort = tiny_cohort(server, m=3)
+    cohort = replace(cohort, reported={"gradient": cohort.w - cohort.W})
     method = Scaffold(ScaffoldSettings())
     whole = method.aggregate(cohort, method.start(3, cohort.w), server)
     half = method.aggregate(replace(cohort, num_clients=6), method.start(6, cohort.w), server)

@@ -179,6 +179,13 @@ def test_a_gpu_that_is_not_there_is_a_clear_error(tiny: Make, monkeypatch: pytes
         Simulation(tiny(run__device="cuda"))
 
 
+def test_traffic_counts_the_further_vectors_of_a_method(tiny: Make) -> None:
+    plain, more = Simulation(tiny()).traffic(), Simulation(tiny(method__name="scaffold")).traffic()
+    assert more == (2 * plain[0], 2 * plain[1])
+    wrapped = tiny(method__name="fedlws", method__inner__name="scaffold")
+    assert Simulation(wrapped).traffic() == more
+
+
 def test_traffic_counts_parameters_and_the_statistics_that_travel(tiny: Make) -> None:
     P, Q = 77_754, 672
     for rule, up, down in (("average", P + Q, P + Q), ("local", P + Q, P), ("proxy", P, P)):

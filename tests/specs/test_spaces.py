@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import ray
 
-from fedbench import ConfigError
+from fedbench import ConfigError, UserError
+from fedbench.methods import METHODS
 from fedbench.search import main
 from fedbench.specs.parameters import MISSING, corners, look_up
 from fedbench.specs.space import ScaledSpace, expand_space, space_files
@@ -35,6 +36,7 @@ def space(folder: Path, text: str = GOOD, **options: Any) -> ScaledSpace:
 
 def test_all_spaces_are_there() -> None:
     wanted = {"fedlaw", "fedprox", "feddyn", "fedadam", "feddf", "fedbe", "server_ft", "fixed_gamma", "client", "fair"}
+    wanted |= {"robust"}
     assert set(space_files()) == wanted
 
 
@@ -58,13 +60,35 @@ def test_shipped_spaces_hold_the_defaults() -> None:
                 assert arm.default(scaled.suggestion(arm.fixed)[0]), (name, scale, arm.label)
 
 
-def test_fair_tunes_local_training_of_all_eight_methods() -> None:
+def test_fair_tunes_local_training_of_the_papers_methods_at_quick() -> None:
     fair = expand_space("fair", "quick", changes={})
     assert [arm.label for arm in fair.arms] == [
         *("FedAvg", "FedProx", "FedDyn", "FedDF", "FedBE", "Server-FT", "FedLAW", "FedLAW (SWA)")
     ]
     for arm in fair.arms:
         assert {"clients.lr", "clients.weight_decay"} <= {parameter.key for parameter in arm.parameters}
+
+
+def test_fair_and_robust_tune_every_method_that_has_something_to_tune() -> None:
+    fair, robust = (expand_space(name, "paper", changes={}) for name in ("fair", "robust"))
+    tuned = {arm.fixed["method"]["name"] for space in (fair, robust) for arm in space.arms}
+    gamma = {
+        "fixed_gamma",
+        "adaptive_gws",
+        "attentive_law",
+    }  # parts of FedLAW, with a space of their own or its settings
+    assert tuned == set(METHODS) - gamma - {"flower"}
+    for arm in fair.arms:
+        assert {"clients.lr", "clients.weight_decay"} <= {parameter.key for parameter in arm.parameters}
+
+
+def test_a_scale_may_take_some_of_the_methods_and_only_any_of_them(tmp_path: Path) -> None:
+    fair = expand_space("fair", "quick", changes={}, only=["SCAFFOLD"])
+    assert [arm.label for arm in fair.arms] == ["SCAFFOLD"]
+    text = GOOD.replace("quick: {}", "quick: {methods: [nobody]}")
+    assert text != GOOD
+    with pytest.raises(UserError, match=r"mine: scales.quick.methods: nobody: unknown method 'nobody'"):
+        space(tmp_path, text)
 
 
 def test_final_runs_use_all_data_and_are_those_of_a_study(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from server_speed import CPU, cohort_of
 
 from fedbench import ConfigError, TrialConfig, UserError
 from fedbench.methods import METHODS, Cohort, MethodSettings, Server
+from fedbench.methods.base import Report
 from fedbench.models import initial
 
 MODEL, SHAPE, CLASSES = "resnet20", (3, 32, 32), 10
@@ -31,9 +32,12 @@ def setting(m: int) -> tuple[Cohort, Server]:
     w = flat.w.clone()
     W, p = w + 0.01 * torch.randn(m, len(w)), torch.full((m,), 1 / m)
     counts = torch.full((m, CLASSES), 179)
-    cohort = replace(
-        cohort_of(flat, p, w, W), reported={"loss": 1 + torch.rand(m, dtype=torch.float64), "class_counts": counts}
-    )
+    told: dict[Report, torch.Tensor] = {
+        "loss": 1 + torch.rand(m, dtype=torch.float64),
+        "class_counts": counts,
+        "gradient": torch.randn_like(W),
+    }
+    cohort = replace(cohort_of(flat, p, w, W), reported=told)
     return cohort, Server(flat, None, lambda _: np.random.default_rng(0))
 
 

@@ -216,7 +216,8 @@ class Update:
     """What a method makes of a cohort: the new global model and what to record of it.
 
     `lambda_` are the clients' weights [m], on the simplex; None for a rule that gives a client no weight as a whole
-    (it must then give `buffers` itself, unless bn=proxy). `scored` is the model to score, where it is not `w`.
+    (it must then give `buffers` itself, unless bn=proxy). `average`: score the
+    mean of the new global model and the one before, in place of the new one.
     `buffers` are running statistics that the rule itself leaves behind; None leaves them to the `bn` rule.
     `state` is what the method wants back in the next round; `path` how learned weights came about, an epoch each.
     `metrics` are numbers of the method's own, by the names that it announces.
@@ -229,7 +230,7 @@ class Update:
     buffers: Tensor | None = None
     path: tuple[PathPoint, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
-    scored: Tensor | None = None
+    average: bool = False
 
 
 S = TypeVar("S", bound=MethodSettings)

@@ -32,7 +32,7 @@ class Bulyan(Method[BulyanSettings]):
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Select, then average around the median."""
         mix, G = seen(cohort, self.settings, cohort.w)
-        f = self.settings.corrupt(len(G))
+        f, mix = self.settings.corrupt(len(G)), mix.like(cohort.W)
         chosen = select(squared_distances(G), f).to(cohort.W.device)
         return coordinate_update(
             cohort, lambda X: mix.rows(X)[chosen], lambda ordered: mean_around_median(ordered, 2 * f)

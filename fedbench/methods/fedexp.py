@@ -24,7 +24,7 @@ class FedExP(Method[FedExPSettings]):
     """d_i = w_i - w_g, d = sum_i p_i d_i;  w_g <- w_g + eta d.
 
     eta = max(1, sum_i p_i |d_i|^2 / (2 (|d|^2 + eps))), the extrapolation of projections onto convex sets. Its authors'
-    release decays eps with the square of the learning rate; here it is constant.
+    release takes m eps, and decays eps with the square of the learning rate; here it is the paper's constant.
     """
 
     Settings = FedExPSettings
@@ -37,5 +37,4 @@ class FedExP(Method[FedExPSettings]):
         apart, together = cohort.p.to(torch.float64) @ lengths(cohort).square(), norm(d).square() + self.settings.eps
         step = max(1.0, float(apart / (2 * together))) if together > 0 else 1.0
         w = cohort.towards(mean if step == 1.0 else cohort.w + step * d)
-        scored = torch.lerp(cohort.w, w, 0.5) if self.settings.average else None
-        return Update(w=w, lambda_=cohort.p, metrics={"fedexp_step": step}, scored=scored)
+        return Update(w=w, lambda_=cohort.p, metrics={"fedexp_step": step}, average=self.settings.average)

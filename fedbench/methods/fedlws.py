@@ -72,7 +72,8 @@ class FedLWSSettings(MethodSettings):
         """As the method inside, and bounds in their order."""
         if self.max_tau is not None and self.max_tau < self.min_tau:
             return f"method.max_tau = {self.max_tau}: must be at least method.min_tau, {self.min_tau}"
-        return self.inner.check(cohort)
+        complaint = self.inner.check(cohort)
+        return complaint and complaint.replace("method.", "method.inner.")
 
     def canonical(self) -> dict[str, object]:
         """With the inner method's own form."""
@@ -123,10 +124,9 @@ class FedLWS(Method[FedLWSSettings]):
         spans = cohort.layers.by(self.settings.groups)
         gammas = torch.stack([self.gamma(cohort, update.w, span.at) for span in spans])
         widths = torch.tensor([span.stop - span.start for span in spans], device=gammas.device)
-        factors = gammas.to(update.w).repeat_interleave(widths)
-        scored = None if update.scored is None else update.scored * factors
+        factors = gammas.to(update.w).repeat_interleave(widths, output_size=len(update.w))
         found = {"lws_gamma": float(gammas.mean()), "lws_gamma_least": float(gammas.min())}
-        return replace(update, w=update.w * factors, scored=scored, metrics={**update.metrics, **found})
+        return replace(update, w=update.w * factors, metrics={**update.metrics, **found})
 
     def gamma(self, cohort: Cohort, aggregate: Tensor, layer: slice) -> Tensor:
         """gamma_l, a 0-d tensor, float64, for an inner aggregate [P]."""

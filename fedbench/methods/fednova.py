@@ -27,7 +27,7 @@ class FedNova(Method[FedNovaSettings]):
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average updates per unit of path, then take the mean path."""
-        p, a = cohort.p.to(torch.float64), cohort.work.path
+        p, a = cohort.p.to(torch.float64), cohort.work.path.clamp(min=1.0)  # who took no step has not moved
         per_path = p / a
         lambda_, step = (per_path / per_path.sum()).to(cohort.p), float(per_path.sum() * (p @ a))
         mean = cohort.w + step * (lambda_ @ cohort.W - cohort.w)

@@ -34,7 +34,8 @@ class FLTrust(Method[FLTrustSettings]):
     """d_0: how the server's own training moves w_g. Trust t_i = max(0, cos(d_i, d_0)), d_i = w_i - w_g.
 
     w_g <- w_g + sum_i t_i (|d_0| / |d_i|) d_i / sum_i t_i: every update is scaled to the server's length. Where nobody
-    is trusted the model stays. lambda_i = t_i / sum_j t_j is recorded. Running statistics play no part in any angle.
+    is trusted the model stays, with the running statistics of the server's own training. lambda_i = t_i / sum_j t_j is
+    recorded. Running statistics play no part in any angle.
     """
 
     Settings = FLTrustSettings
@@ -47,7 +48,8 @@ class FLTrust(Method[FLTrustSettings]):
         trust = cosines(project(cohort, root), length, own).clamp(min=0.0)
         found = {"fltrust_trust": float(trust.mean())}
         if not trust.any():
-            return Update(w=cohort.w.clone(), lambda_=cohort.p, metrics=found)
+            own_statistics = None if cohort.bn == "proxy" else server.model.buffers.clone()
+            return Update(w=cohort.w.clone(), lambda_=cohort.p, buffers=own_statistics, metrics=found)
         share = trust / trust.sum()
         scaled = torch.where(length > 0, share * own / length, 0.0).to(cohort.p)
         w = cohort.w + scaled @ cohort.W - scaled.sum() * cohort.w

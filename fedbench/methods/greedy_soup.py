@@ -23,9 +23,9 @@ class GreedySoupSettings(MethodSettings):
 
 @register_method()
 class GreedySoup(Method[GreedySoupSettings]):
-    """Clients from the best to the worst on the proxy set; each is kept if the uniform mean with it is no worse.
+    """Clients from the best to the worst on the proxy set; each is kept if the uniform mean with it is as accurate.
 
-    Better is a higher accuracy; between equals, which are common on few images, a lower loss. Models are judged with
+    Among equally accurate clients, which are common on few images, a lower loss comes first. Models are judged with
     their running statistics, averaged as the models are, or under bn=proxy with those of the proxy batch.
     """
 

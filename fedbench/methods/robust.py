@@ -79,6 +79,10 @@ class Mix:
         """Some columns of the models [m, K], mixed."""
         return X if self.A is None else self.A.to(X) @ X
 
+    def like(self, W: Tensor) -> "Mix":
+        """The same, ready for many blocks of W: of its kind, and where it is."""
+        return self if self.A is None else Mix(self.A.to(W))
+
     def weights(self, lambda_: Tensor) -> Tensor:
         """The clients' weights [m] that weights of the mixed models come down to."""
         return lambda_ if self.A is None else lambda_ @ self.A
@@ -115,7 +119,7 @@ def nearest_neighbours(distances: Tensor, f: int) -> Tensor:
 
 def mixing(cohort: Cohort, settings: RobustSettings) -> Mix:
     """What a rule by coordinate gets to see; without mixing it needs no distances."""
-    return Mix() if settings.pre == "none" else seen(cohort, settings, cohort.w)[0]
+    return Mix() if settings.pre == "none" else seen(cohort, settings, cohort.w)[0].like(cohort.W)
 
 
 def ascending(values: Tensor) -> Tensor:

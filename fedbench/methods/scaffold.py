@@ -63,7 +63,8 @@ class Scaffold(Method[ScaffoldSettings]):
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average, and renew the control variates."""
         lambda_ = cohort.p if self.settings.weights == "size" else cohort.uniform
-        change = cohort.gradients - state["c"]  # of c_i [m, P]
+        moved = (cohort.work.steps > 0).to(cohort.w)  # who took no step has learned nothing of its gradients
+        change = (cohort.gradients - state["c"]).mul_(moved[:, None])  # of c_i [m, P]
         c = state["c"].add(lambda_ @ change, alpha=len(cohort.W) / cohort.num_clients)
         c_clients = state["c_clients"].index_add(0, cohort.rows(), change)
         return Update(w=cohort.combine(lambda_), lambda_=lambda_, state={"c_clients": c_clients, "c": c})

@@ -12,6 +12,7 @@ from fedbench.corruptions import CORRUPTIONS, CorruptedCohort, Corruption
 from fedbench.corruptions.swap import Swap
 from fedbench.data.classes import Indices, Labels
 from fedbench.simulation.compute import seeded
+from fedbench.simulation.local import round_lr
 from fedbench.simulation.updates import described, unlike
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], 
     for hook, sent, own in (("updates", updates, cohort.own), ("statistics", statistics, cohort.statistics)):
         if wrong := unlike(sent, own):
             raise UserError(f"corruption '{corruption.name}': {hook} must give {described(own)}, gave {wrong}")
+    if trained.gradients is not None:  # what led to the model that is sent, had it been trained
+        per_step = (1 - config.clients.momentum) / (round_lr(config, t) * trained.steps[rows].clamp(min=1))
+        trained.gradients[rows] += (cohort.own - updates) * per_step.to(updates)[:, None]
     trained.W[rows], trained.B[rows] = updates, statistics
     finite = torch.isfinite(updates).all() & torch.isfinite(statistics).all()
     return None if finite else f"corrupted clients ({corruption.name}) sent non-finite numbers"

@@ -88,7 +88,8 @@ class Simulation:
             single = needs_two(config.model, dataset.shape, dataset.num_classes)
             self.least_batch = 2 if single else 1  # a rest of one sample is left out where the model cannot take it
             self.method = METHODS.get(config.method.name)(config.method)
-            self.proxy = proxy_data(self.federation.proxy, config) if self.federation.proxy else None
+            proxy = self.federation.proxy
+            self.proxy = proxy_data(proxy, config, self.least_batch) if proxy else None
             self.state = self._start()
 
     def _start(self) -> RunState:
@@ -159,7 +160,8 @@ class Simulation:
             return replace(record, diverged=f"round {t}: the aggregated model has non-finite weights")
 
         record = observe(record, self, cohort, update, buffers)
-        state.w, state.buffers, state.method, state.scored = update.w, buffers, update.state, update.scored
+        state.scored = torch.lerp(state.w, update.w, 0.5) if update.average else None
+        state.w, state.buffers, state.method = update.w, buffers, update.state
         record = self.score(record)
         return replace(record, seconds_eval=self._now() - aggregated)
 
@@ -186,7 +188,7 @@ class Simulation:
     def _told(self, name: Report, rows: list[int], trained: Trained) -> Tensor:
         """What the cohort's clients report, a row each."""
         if name == "class_counts":
-            return self._on_device(self.federation.split.class_counts[rows])
+            return torch.stack([self._class_counts(client) for client in rows])
         if name == "loss":
             return trained.losses
         assert trained.gradients is not None, "they are kept where the method asks for them"
@@ -252,6 +254,12 @@ class Simulation:
         down = parameters * (1 + more_down) + (statistics if rule == "average" else 0)
         return m * up * item, m * down * item
 
+    def _class_counts(self, client: int) -> Tensor:
+        """How many samples of each class a client has, by the labels that it has [classes]."""
+        split, labels = self.federation.split, self.federation.train.labels
+        mine = self._on_device(np.concatenate([split.shards[client], split.holdout[client]]))
+        return torch.bincount(labels[mine], minlength=self.config.dataset.num_classes)
+
     def _on_device(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
@@ -286,8 +294,8 @@ def local_work(config: TrialConfig, t: int, steps: Tensor) -> LocalWork:
     )
 
 
-def proxy_data(samples: Samples, config: TrialConfig) -> ProxyData:
-    """The proxy set, ready to be fed, with its way of drawing batches."""
+def proxy_data(samples: Samples, config: TrialConfig, least: int = 1) -> ProxyData:
+    """The proxy set, ready to be fed, with its way of drawing batches; a rest smaller than `least` is left out."""
     labels = samples.labels.cpu().numpy()
     counts = np.bincount(labels, minlength=config.dataset.num_classes)
     weights = 1 / (counts[labels] * np.count_nonzero(counts))
@@ -295,7 +303,8 @@ def proxy_data(samples: Samples, config: TrialConfig) -> ProxyData:
     def batches(rng: np.random.Generator, size: int) -> list[Tensor]:
         n = len(labels)
         order = rng.choice(n, size=n, p=weights) if config.proxy.balanced_sampling else rng.permutation(n)
-        return list(torch.split(torch.from_numpy(order).to(samples.labels.device), size))
+        parts = list(torch.split(torch.from_numpy(order).to(samples.labels.device), size))
+        return parts[:-1] if len(parts) > 1 and len(parts[-1]) < least else parts
 
     return ProxyData(samples.inputs(slice(None)), samples.labels, batches)
 

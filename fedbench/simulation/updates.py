@@ -50,7 +50,7 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     """What is wrong with an update, if anything."""
     if not isinstance(update, Update):
         return f"must return an Update, returned {type(update).__name__}"
-    optional = {"lambda_": cohort.p, "buffers": cohort.buffers, "scored": cohort.w}
+    optional = {"lambda_": cohort.p, "buffers": cohort.buffers}
     given = {name: like for name, like in optional.items() if getattr(update, name) is not None}
     for name, like in {"w": cohort.w, **given}.items():
         if wrong := unlike(getattr(update, name), like):

@@ -31,6 +31,7 @@ def changed_plugins(out: Path, configs: Iterable[TrialConfig]) -> list[str]:
 def _used(config: TrialConfig) -> dict[str, str]:
     names = {"data": config.data.name, "partition": config.data.partition, "model": config.model}
     names |= {"corruption": config.clients.corruption, "method": config.method.name}
-    kinds = {"data": "data set"}
+    inner = {f"method {name}": name for name in config.method.methods[1:]}
+    names, kinds = names | inner, {"data": "data set"} | dict.fromkeys(inner, "method")
     outside = versions(config)
     return {f"{kinds.get(kind, kind)} '{names[kind]}'": outside[kind] for kind in names if kind in outside}

@@ -98,7 +98,7 @@ def check_order(name: str, method: Watched) -> None:
     m = len(cohort.clients)
     order = [*range(1, m), 0]
     straight, turned = (aggregated(method, one, state, server) for one in (cohort, permuted(cohort, m, order)))
-    for what in ("w", "lambda_", "gamma", "scored"):
+    for what in ("w", "lambda_", "gamma"):
         expected, found = getattr(straight, what), getattr(turned, what)
         promise(
             _close(permuted(expected, m, order) if what == "lambda_" else expected, found),

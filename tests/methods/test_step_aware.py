@@ -119,6 +119,18 @@ def test_mean_gradients_are_those_that_a_client_took(tiny: Any, momentum_state: 
     assert torch.allclose(trained.gradients[0], total / plan.steps, atol=1e-10, rtol=0)
 
 
+def test_a_client_that_took_no_step_neither_breaks_fednova_nor_moves_its_control_variate() -> None:
+    server = tiny_server()
+    W = tiny_cohort(server, m=3).W
+    W[1] = server.model.w
+    idle = tiny_cohort(server, m=3, W=W, work=work([5, 0, 12], 0.9), reported={"gradient": server.model.w - W})
+    assert torch.isfinite(FedNova(FedNovaSettings()).aggregate(idle, {}, server).w).all()
+    state = {"c_clients": torch.zeros_like(W), "c": torch.ones_like(server.model.w)}
+    update = Scaffold(ScaffoldSettings()).aggregate(idle, state, server)
+    assert not update.state["c_clients"][1].any()
+    assert update.state["c_clients"][[0, 2]].any(1).all()
+
+
 def test_fednova_with_equal_steps_is_fedavg() -> None:
     server = tiny_server()
     cohort = tiny_cohort(server, work=work([9, 9, 9, 9], 0.9))
@@ -149,6 +161,13 @@ def test_one_round_of_scaffold_is_the_equations() -> None:
     correction = method.correction(state, 4, w)
     assert correction.linear is not None
     assert torch.equal(correction.linear, c - c_clients[4])
+
+
+def test_clients_report_the_classes_of_the_labels_that_they_have(tiny: Any) -> None:
+    config: TrialConfig = tiny(method__name="feddisco", clients__corrupted=1.0, clients__corruption="flip")
+    simulation = Simulation(config)
+    told = simulation.cohort(1, (0, 1), torch.tensor([0.5, 0.5]), simulation.train_cohort(1, (0, 1))).class_counts
+    assert told.tolist() == simulation.federation.split.class_counts[:2, ::-1].tolist()
 
 
 def test_scaffolds_first_round_is_fedavg_bit_for_bit(tiny: Any) -> None:

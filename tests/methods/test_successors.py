@@ -81,6 +81,8 @@ def test_fedlws_wraps_any_method_with_its_client_side_state_needs_and_hash(tiny:
     assert learned.method.inner.lr == tiny(method__name="fedlaw").method.lr
     assert tiny(method__name="fedlws", method__inner__name="feddisco").method.reports == ("class_counts",)
     assert tiny(method__name="fedlws").method.reports == ()
+    averaged = FedLWS(FedLWSSettings(inner=tiny(method__name="fedexp").method))
+    assert averaged.aggregate(tiny_cohort(tiny_server()), {}, tiny_server()).average
     scaffold = FedLWS(FedLWSSettings(inner=tiny(method__name="scaffold").method))
     assert set(scaffold.start(3, torch.zeros(2))) == {"c_clients", "c"}
 
@@ -91,6 +93,7 @@ def test_fedlws_wraps_any_method_with_its_client_side_state_needs_and_hash(tiny:
         ({"method__inner__name": "fedpros"}, "method.inner.name: unknown method 'fedpros'; did you mean 'fedprox'"),
         ({"method__inner__gamma": 1}, "method.inner.gamma"),
         ({"method__inner": 3}, "method.inner"),
+        ({"method__inner__name": "krum", "method__inner__f": 0.4}, "method.inner.f = 0.4: .*method.inner.name=krum"),
         ({"method__min_tau": 0.3}, "method.max_tau = 0.2: must be at least method.min_tau, 0.3"),
     ],
 )
@@ -274,6 +277,19 @@ def test_l_dawa_weighs_every_layer_of_a_client_by_its_cosine(groups: LayerGroups
         wanted = sum(cosine * row for cosine, row in zip(cosines, W, strict=True)) / len(W)
         assert torch.allclose(update.w[start:stop], wanted, atol=1e-12)
     assert float(update.w.norm()) < float(cohort.W.mean(0).norm())  # it shrinks
+
+
+def test_l_dawa_records_how_far_it_heeds_each_client() -> None:
+    server = tiny_server()
+    cohort = tiny_cohort(server)
+    W = cohort.W.clone()
+    W[0] = -cohort.w
+    update = LDawa(LDawaSettings()).aggregate(replace(cohort, W=W), {}, server)
+    assert update.lambda_ is not None
+    assert float(update.lambda_[0]) == 0
+    assert float(update.lambda_.sum()) == pytest.approx(1, abs=1e-12)
+    against = replace(cohort, W=-cohort.w.expand_as(W))
+    assert LDawa(LDawaSettings()).aggregate(against, {}, server).lambda_.tolist() == [0.25] * 4  # type: ignore[union-attr]
 
 
 def test_l_dawa_of_models_along_the_global_one_is_their_uniform_mean() -> None:

@@ -13,15 +13,15 @@ from fedbench.specs.expand import expand
 from fedbench.store.store import Store
 from tests.reports.helpers import fill
 
-ACCURACY = {"flip": 0.5, "sign_flip": 0.3, "alie": 0.4}
+ACCURACY = {"flip": 0.5, "sign flip": 0.3, "ALIE": 0.4}
 
 
 def outcome(labels: Mapping[str, Any], seed: int) -> Any:
     if labels["method"] == "Krum" or labels["clients.corrupted"] == 0.4:
         return None
-    if labels["method"] == "FedLAW" and labels["clients.corruption"] == "alie":
+    if labels["method"] == "FedLAW" and labels["corruption"] == "ALIE":
         return "diverged" if seed == 9 else 0.9
-    return ACCURACY[labels["clients.corruption"]] + 0.01 * (seed - 9)
+    return ACCURACY[labels["corruption"]] + 0.01 * (seed - 9)
 
 
 @pytest.fixture
@@ -31,20 +31,20 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(study, stored_trials(study, store), study.cells, None)
 
 
-PLOT = Worst(x="clients.corrupted", y="method", over="clients.corruption")
+PLOT = Worst(x="clients.corrupted", y="method", over="corruption")
 
 
 def test_the_worst_is_the_least_mean_and_says_where_it_is(scene: Scene) -> None:
     found = PLOT.worst(scene, "FedAvg", 0.2)
     assert found is not None
-    assert found.label == "sign_flip"
+    assert found.label == "sign flip"
     assert found.mean == pytest.approx(30.0)
     assert PLOT.number(found) == "30.00"
 
 
 def test_a_run_that_diverged_is_the_worst_there_is(scene: Scene) -> None:
-    assert PLOT.worst(scene, "FedLAW", 0.2) == Found(None, "alie")
-    assert PLOT.number(Found(None, "alie")) == "diverged"
+    assert PLOT.worst(scene, "FedLAW", 0.2) == Found(None, "ALIE")
+    assert PLOT.number(Found(None, "ALIE")) == "diverged"
 
 
 def test_what_was_not_run_is_left_empty(scene: Scene) -> None:

@@ -102,6 +102,14 @@ def test_what_a_corrupted_client_keeps_is_honest(tiny: Make, name: str) -> None:
     assert torch.equal(clean.state.buffers, wrong.state.buffers) == (name != "stale")
 
 
+def test_what_is_kept_of_a_corrupted_client_is_what_led_to_the_model_that_it_sent(tiny: Make) -> None:
+    config = tiny(method__name="scaffold", clients__momentum=0.0, **TWO_OF_FIVE, clients__corruption="sign_flip")
+    simulation, cohort = seen_by_the_method(config)
+    path = cohort.work.lr * cohort.work.steps.to(cohort.W)
+    assert torch.allclose(cohort.gradients, (cohort.w - cohort.W) / path[:, None], atol=1e-5)
+    assert simulation.federation.split.corrupted
+
+
 def test_a_stale_client_sends_the_servers_statistics(tiny: Make) -> None:
     config = tiny(model="resnet8", data__train_size=60, **TWO_OF_FIVE, clients__corruption="stale", rounds=2)
     simulation = Simulation(config)

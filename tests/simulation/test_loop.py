@@ -179,6 +179,14 @@ def test_a_gpu_that_is_not_there_is_a_clear_error(tiny: Make, monkeypatch: pytes
         Simulation(tiny(run__device="cuda"))
 
 
+def test_a_rest_of_one_proxy_image_is_left_out_where_the_model_cannot_take_it(tiny: Make) -> None:
+    simulation = Simulation(tiny(method__name="fltrust", proxy__size=21))
+    assert simulation.federation.proxy is not None
+    for least, sizes in ((1, [10, 10, 1]), (2, [10, 10])):
+        proxy = proxy_data(simulation.federation.proxy, simulation.config, least)
+        assert [len(part) for part in proxy.batches(np.random.default_rng(0), 10)] == sizes
+
+
 def test_traffic_counts_the_further_vectors_of_a_method(tiny: Make) -> None:
     plain, more = Simulation(tiny()).traffic(), Simulation(tiny(method__name="scaffold")).traffic()
     assert more == (2 * plain[0], 2 * plain[1])

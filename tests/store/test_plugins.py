@@ -23,6 +23,13 @@ def test_code_that_changed_since_its_trials_were_stored_is_said_once(
     assert line == "the code of method 'fedprox' has changed since its trials were stored: they are run again"
 
 
+def test_a_changed_method_inside_another_is_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = TrialConfig(**{"method.name": "fedlws", "method.inner.name": "fedprox"})
+    for version, lines in (("source a", 0), ("source b", 1)):
+        monkeypatch.setitem(METHODS._versions, "fedprox", version)
+        assert len(changed_plugins(tmp_path, [config])) == lines
+
+
 def test_a_changed_corruption_is_said_where_clients_are_corrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

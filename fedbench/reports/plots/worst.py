@@ -65,7 +65,8 @@ class Worst(Plot):
         matrix = np.array([[mean_of(found[row, column]) for column in columns] for row in rows])
         known = matrix[np.isfinite(matrix)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-        shown = np.where(np.isneginf(matrix), low, matrix)
+        lower = METRICS.get(self.value).better == "lower"
+        shown = np.where(np.isneginf(matrix), high if lower else low, matrix)
         ax.imshow(shown, cmap="viridis", vmin=low, vmax=max(high, low + 1e-9), aspect="auto")
         for (row, column), worst in found.items():
             if worst:

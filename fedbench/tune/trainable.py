@@ -135,6 +135,6 @@ def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
 
 
 def _scores(stored: StoredTrial) -> dict[str, float]:
-    """The last round's accuracy. How many rounds the final score covers is a study's to say, and a trial may have two."""
+    """The last round's accuracy: how many rounds a final score covers is a study's to say, and a trial may have two."""
     last = stored.summary.get("last_accuracy")
     return {"last_accuracy": last} if last is not None and stored.status == "done" else {}

@@ -55,7 +55,8 @@ def test_the_time_left_goes_by_the_rounds_alone_not_by_how_long_ray_took_to_star
 def test_what_is_said_stays_on_the_screen(terminal: bool, tiny: Make, capsys: pytest.CaptureFixture[str]) -> None:
     config = tiny(rounds=50)
     said = f"dashboard: http://127.0.0.1:8265 (it asks for the token in {'/long' * 20})"
-    with StudyProgress({config.hash: config}, {config.hash: "x"}, Console(force_terminal=terminal, width=80)) as progress:
+    console = Console(force_terminal=terminal, width=80)
+    with StudyProgress({config.hash: config}, {config.hash: "x"}, console) as progress:
         progress.say(said)
         progress.update(config.hash, 1, 0.25)
     assert f"{said}\n" in capsys.readouterr().out

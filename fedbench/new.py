@@ -2,11 +2,14 @@
 
 import argparse
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from fedbench.templates import EXAMPLES, usage, write
 from fedbench.terminal.command import DONE, Parser, run
 from fedbench.terminal.options import folder
+
+PYTEST = '    # after pip install -e ".[test]" in the checkout, or pip install pytest outside of it'
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     there = "" if options.to == Path() else f"cd {options.to} && "
     print(f"{file} and {test}; try them:")
     print(f"    {there}python -m fedbench.{usage(options.kind, options.name)}")
-    print(f"    {there}python -m pytest {test.name}")
+    print(f"    {there}python -m pytest {test.name}{PYTEST if find_spec('pytest') is None else ''}")
     return DONE
 
 

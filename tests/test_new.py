@@ -68,7 +68,15 @@ def test_it_goes_to_the_current_folder_and_says_how_to_try_it(
     assert (code, error) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["halfway.py", "test_halfway.py"]
     assert "python -m fedbench.trial --import halfway --set method.name=halfway" in text
-    assert "python -m pytest test_halfway.py" in text
+    assert text.endswith("python -m pytest test_halfway.py\n")
+
+
+def test_where_pytest_is_missing_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setattr("fedbench.new.find_spec", lambda name: None)
+    _, text, _ = command(main, "method", "halfway", "--to", str(tmp_path))
+    assert 'python -m pytest test_halfway.py    # after pip install -e ".[test]" in the checkout' in text
 
 
 @pytest.mark.parametrize("there", ["mine.py", "test_mine.py"])

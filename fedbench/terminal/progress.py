@@ -36,6 +36,13 @@ class LiveLine:
         if self._bar:
             self._bar.stop()
 
+    def say(self, text: str) -> None:
+        """Something is about to take a while: a line that stays, above the live one."""
+        if self._bar:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, flush=True)
+
 
 class RunProgress(LiveLine, Callback[Simulation, Record]):
     """Shows round, accuracy, loss and time left. A context manager, and a listener of the run."""
@@ -95,22 +102,20 @@ class StudyProgress(LiveLine):
         self._warned: set[str] = set()
         self.latest = ""
         self._started = self._printed = time.monotonic()
+        self._before = 0  # rounds that were done when the clock was started, or before a trial was resumed
         if console.is_terminal:
             columns = (plain("counts"), BarColumn(bar_width=24), TimeRemainingColumn())
             self._bar = Progress(*columns, plain("latest"), console=console)
             total = sum(config.rounds for config in trials.values())
             self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
 
-    def say(self, text: str) -> None:
-        """Something is about to take a while."""
-        self.latest = text
-        self._show()
-        if self._bar is None:
-            print(text, flush=True)
-
     def update(self, hash_: str, round_: int, accuracy: float) -> None:
         """A trial has got to a round."""
         self.running.add(hash_)
+        if not self.scores:  # the clock starts here: until now Ray did, and data were read
+            self._started, self._before = time.monotonic(), sum(self.rounds.values()) + round_
+        elif hash_ not in self.scores:
+            self._before += round_ - 1
         self.rounds[hash_], self.scores[hash_] = round_, accuracy
         self.latest = self._standing(hash_)
         self._show()
@@ -125,7 +130,7 @@ class StudyProgress(LiveLine):
 
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
-        print(f"{self._counts()}, {clock(self._left())} left; {text}", flush=True)
+        print(f"{self._counts()}{self._left()}; {text}", flush=True)
 
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""
@@ -159,9 +164,12 @@ class StudyProgress(LiveLine):
         trouble = f", {bad} diverged or failed" if bad else ""
         return f"{ended}/{len(self.trials)} done, {len(self.running)} running, {waiting} waiting{trouble}"
 
-    def _left(self) -> float:
+    def _left(self) -> str:
+        """The time left, in words, by the rounds since the first one; none before there are any."""
         total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
-        return (time.monotonic() - self._started) / max(done, 1) * (total - done)
+        if done <= self._before:
+            return ""
+        return f", {clock((time.monotonic() - self._started) / (done - self._before) * (total - done))} left"
 
 
 class SearchProgress(LiveLine):
@@ -186,13 +194,6 @@ class SearchProgress(LiveLine):
             )
             self._bar = Progress(*columns, plain("latest"), console=console)
             self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
-
-    def say(self, text: str) -> None:
-        """Something is about to take a while."""
-        self.latest = text
-        self._show()
-        if self._bar is None:
-            print(text, flush=True)
 
     def update(self, number: int, round_: int, score: float | None) -> None:
         """A suggestion has got to a round."""

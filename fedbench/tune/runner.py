@@ -56,6 +56,7 @@ def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[],
 
     def handler(number: int, frame: FrameType | None) -> None:
         if stop.exists() or not listener.running:
+            listener.say("stopping")
             raise KeyboardInterrupt
         stop.parent.mkdir(parents=True, exist_ok=True)
         stop.touch()
@@ -114,8 +115,8 @@ class ProgressCallback(tune.Callback):
             if self.asked() and not self.listener.running:
                 raise KeyboardInterrupt
         elif "status" in result:
-            final = result.get("final_accuracy")
-            detail = f"final {100 * final:.2f} %" if final is not None else f"{result['status']}: {result['reason']}"
+            last = result.get("last_accuracy")
+            detail = f"last round {100 * last:.2f} %" if last is not None else f"{result['status']}: {result['reason']}"
             self.listener.ended(result["hash"], result["status"], detail)
             for text in result.get("warnings", ()):
                 self.listener.warn(text)

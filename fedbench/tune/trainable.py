@@ -32,13 +32,13 @@ def run_trial(params: dict[str, Any]) -> None:
     with Watched(RunName(**params["name"]), params["hash"]) as watched:
         ended = _outcome(params, reporter, watched)
         reason = f" ({ended['reason']})" if ended["reason"] else ""
-        final = f", final accuracy {100 * ended['final_accuracy']:.2f} %" if "final_accuracy" in ended else ""
-        watched.log(f"{ended['status']}{reason}{final}")
+        last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
+        watched.log(f"{ended['status']}{reason}{last}")
     tune.report({**reporter.last, **ended})
 
 
 def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> dict[str, Any]:
-    """Run the trial; returns how it ended: its status, the reason, the final score."""
+    """Run the trial; returns how it ended: its status, the reason, the last round's score."""
     store, stop = Store(Path(params["out"])), Path(params["stop"])
     if stop.exists():
         return {"status": "stopped", "reason": ""}
@@ -135,5 +135,6 @@ def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
 
 
 def _scores(stored: StoredTrial) -> dict[str, float]:
-    final = stored.summary.get("final_accuracy")
-    return {"final_accuracy": final} if final is not None else {}
+    """The last round's accuracy: how many rounds a final score covers is a study's to say, and a trial may have two."""
+    last = stored.summary.get("last_accuracy")
+    return {"last_accuracy": last} if last is not None and stored.status == "done" else {}

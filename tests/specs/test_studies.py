@@ -114,6 +114,11 @@ WRONG = [
     ("rows: [data.alpha]", "rows: [data.alpha, method.gamma]", "method.gamma stands twice in rows and columns"),
     (
         "scales:",
+        "plots: {a: {kind: worst, x: method.gamma, y: data.alpha, over: method.gamma}}\nscales:",
+        "plots.a: method.gamma stands twice among x, y, over and panels; name it once",
+    ),
+    (
+        "scales:",
         "claims: [{says: x, check: beats, point: {method.gamma: 1.0}}]\nscales:",
         "claims.1: compares 1 with itself",
     ),

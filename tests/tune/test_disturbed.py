@@ -12,6 +12,7 @@ import psutil
 import pytest
 import ray
 from ray.cluster_utils import Cluster
+from rich.console import Console
 
 from fedbench.reports.report import make_report
 from fedbench.simulation import Simulation
@@ -20,6 +21,8 @@ from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.study import main
+from fedbench.terminal.progress import StudyProgress
+from fedbench.tune.runner import asking_to_stop
 from tests.conftest import heed_interrupts
 from tests.helpers import results, study_file
 
@@ -151,3 +154,12 @@ def test_a_lost_node_does_not_change_the_tables(tmp_path: Path, undisturbed: tup
     finally:
         cluster.shutdown()
     assert results(out) == undisturbed
+
+
+def test_ctrl_c_while_no_trial_has_a_round_to_lose_stops_at_once_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = StudyProgress({}, {}, Console(force_terminal=False))
+    with pytest.raises(KeyboardInterrupt), asking_to_stop(tmp_path / "stop", progress):
+        signal.raise_signal(signal.SIGINT)
+    assert capsys.readouterr().out == "stopping\n"

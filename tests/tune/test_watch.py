@@ -138,7 +138,7 @@ def test_workers_log_the_start_the_rounds_and_the_end_of_every_trial(watch: Watc
         assert len(re.findall(rf"{short}starts \(trial \w{{12}} of mine\)$", log, re.M)) == 1
         rounds = re.findall(rf"{short}round (\d)/3, accuracy \d+\.\d\d %$", log, re.M)
         assert rounds == ["1", "2", "3"]
-        assert len(re.findall(rf"{short}done, final accuracy \d+\.\d\d %$", log, re.M)) == 1
+        assert len(re.findall(rf"{short}done, last round \d+\.\d\d %$", log, re.M)) == 1
         assert len(re.findall(rf"{long}starts", log, re.M)) == 1
         assert len(re.findall(rf"{long}round \d+/{LONG}, accuracy", log, re.M)) >= 20
         assert not re.findall(rf"{long}done", log, re.M)

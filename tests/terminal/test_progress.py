@@ -36,7 +36,7 @@ def test_the_time_left_goes_by_the_rounds_alone_not_by_how_long_ray_took_to_star
     tiny: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("time.monotonic", lambda: now)
     trials = {config.hash: config for config in (tiny(seed=1, rounds=50), tiny(seed=2, rounds=50))}
     first, second = trials
     progress = StudyProgress(trials, dict.fromkeys(trials, "x"), Console(force_terminal=False))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABEL_WIDTH = 14  # characters in a line of a cell's label
+FEW = 8  # rows of cells that have room for larger letters
 
 
 class Found(NamedTuple):
@@ -75,13 +76,14 @@ class Worst(Plot):
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         lower = METRICS.get(self.value).better == "lower"
         shown = np.where(np.isneginf(matrix), high if lower else low, matrix)
+        letters = 8 if len(rows) <= FEW else 6
         ax.imshow(shown, cmap="viridis", vmin=low, vmax=max(high, low + 1e-9), aspect="auto")
         for (row, column), worst in found.items():
             if worst:
                 place, level = (columns.index(column), rows.index(row)), mean_of(worst)
                 dark = level < low + 0.6 * (high - low)
                 text = f"{self.number(worst)}\n{fill(worst.label, LABEL_WIDTH)}"
-                ax.text(*place, text, ha="center", va="center", fontsize=6, color="white" if dark else "black")
+                ax.text(*place, text, ha="center", va="center", fontsize=letters, color="white" if dark else "black")
         ax.set_xticks(range(len(columns)), [text_label(label) for label in columns])
         ax.set_yticks(range(len(rows)), [text_label(label) for label in rows])
         ax.set(xlabel=axis_name(self.x), title="\n".join(filter(None, (ax.get_title(), self.metric_label))))

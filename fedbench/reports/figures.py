@@ -1,5 +1,6 @@
 """One figure: the grid of panels, the legend beside it, the files. Colour-blind-safe, labelled, one style for all."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
@@ -35,6 +36,8 @@ FORMATS: Mapping[str, Any] = {"png": None, "svg": {"Date": None}, "pdf": {"Creat
 WIDE = 3  # panels beside each other
 Sharing = Literal["none", "col", "all"]  # of y axes: none, those in a column, all
 LETTERS = 16  # of the line below all panels, to an inch
+BESIDE = 1.2  # inches beside the panels, for a legend of one column
+ENTRY = 0.2  # inches that an entry of the legend takes
 
 
 def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, stem: Path) -> list[Path]:
@@ -70,7 +73,7 @@ def canvas(panels: int, wide: int, size: tuple[float, float], shared: Sharing) -
     import matplotlib.pyplot as plt
 
     tall = -(-panels // wide)
-    inches = (0.6 + size[0] * wide + 1.2, 0.4 + size[1] * tall)
+    inches = (0.6 + size[0] * wide + BESIDE, 0.4 + size[1] * tall)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(tall, wide, figsize=inches, squeeze=False, layout="constrained", sharey=shared)
         for ax in axes.flat[panels:]:
@@ -99,7 +102,7 @@ def _title(labels: Mapping[str, Label]) -> str:
 
 
 def _legend(figure: "Figure", axes: Any, plot: Plot) -> None:
-    """One legend for all panels, beside them."""
+    """One legend for all panels, beside them; where it is longer than they are, in columns, in a wider figure."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -107,7 +110,12 @@ def _legend(figure: "Figure", axes: Any, plot: Plot) -> None:
                 handles.setdefault(label, handle)
     if handles:
         title = short(plot.colour) if isinstance(plot, ColourPlot) and plot.colour else None
-        figure.legend(handles.values(), handles.keys(), title=title, loc="outside right upper", frameon=False)
+        columns = math.ceil(len(handles) / (figure.get_figheight() / ENTRY - 1))
+        look: Any = {"title": title, "loc": "outside right upper", "frameon": False, "ncols": columns}
+        legend = figure.legend(handles.values(), handles.keys(), **look)
+        if columns > 1:
+            width = legend.get_window_extent().width / figure.dpi
+            figure.set_figwidth(figure.get_figwidth() - BESIDE + width)
 
 
 def below(figure: "Figure", note: str) -> None:

@@ -86,7 +86,7 @@ def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place], mark
     baseline = ", ".join(named(axis, label) for axis, label in study.study.baseline.items())
     lines = [over_seeds(list(study.cells[0].trials), spread=any(p.numbers["std"] is not None for p in filled))]
     lines += [f"against {baseline} of the same seed"] if table.show != "value" else []
-    lines += ["n: seeds that are done, where not all are"] if any(_partly(place) for place in filled) else []
+    lines += ["n: seeds that have a number, where not all do"] if any(_partly(place) for place in filled) else []
     lines += ["in brackets the paper's number"] if any(p.numbers["paper"] is not None for p in filled) else []
     along = {"row": "of each row", "column": "of each column"}.get(table.best or "", f"along {short(table.best or '')}")
     return [*lines, f"in bold the best {along}"] if marked else lines

@@ -64,6 +64,29 @@ def test_panels_of_one_quantity_share_their_y_axis_unless_the_plot_says_otherwis
     assert figure.get_supxlabel() == "line: mean over 2 seeds (8, 9); band: ± standard deviation"
 
 
+def test_many_methods_have_a_whole_legend_and_lines_without_bands(tmp_path: Path) -> None:
+    study, store = (
+        expand("aggregators", "paper", changes={}, only={"data.alpha": ["0.1"]}, seeds=[8, 9]),
+        Store(tmp_path),
+    )
+    fill(store, study, lambda labels, seed: 0.5)
+    Seen.drawn.clear()
+    draw(study, stored_trials(study, store), Seen(colour="method"), tmp_path / "figure")
+    (ax,) = Seen.drawn
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    (legend,) = figure.legends
+    texts, methods = [text.get_text() for text in legend.get_texts()], study.labels("method", {})
+    assert texts == methods
+    assert len(methods) > 30
+    extent, whole = legend.get_window_extent(), figure.bbox
+    assert whole.x0 <= extent.x0 <= extent.x1 <= whole.x1
+    assert whole.y0 <= extent.y0 <= extent.y1 <= whole.y1
+    assert ax.get_window_extent().width > 2 * figure.dpi, "the legend takes nothing from the panel"
+    assert not ax.collections, "no bands"
+    assert figure.get_supxlabel() == "line: mean over 2 seeds (8, 9)"
+
+
 def note(folder: Path, plot: Plot, outcome: Any, seeds: list[int] | None = None) -> str:
     """What stands below a plot of the smoke test, with a panel for each alpha."""
     study, store = expand("smoke", "quick", changes={}, only={}, seeds=seeds), Store(folder)

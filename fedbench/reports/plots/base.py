@@ -130,7 +130,11 @@ class ColourPlot(QuantityPlot):
 
 
 class MeanPlot(ColourPlot):
-    """A figure of lines, see `line`: means over seeds, with a band."""
+    """A figure of lines, see `line`: means over seeds, with a band unless there are more of them than colours."""
+
+    def banded(self, study: ScaledStudy) -> bool:
+        """Whether lines have bands: many would hide each other."""
+        return self.colour is None or len(study.labels(self.colour, self.where)) <= len(COLOURS)
 
     def note(self, scenes: Sequence[Scene]) -> str:
         """What line and band are, and of which seeds."""
@@ -139,7 +143,8 @@ class MeanPlot(ColourPlot):
             return seeds_in_words(seeds)
         some = any(len(scene.done(cell)) < len(cell.trials) for scene in scenes for cell in scene.cells)
         fewer = ", fewer where some are missing" if some else ""
-        return f"line: mean over {len(seeds)} seeds ({', '.join(map(str, seeds))}{fewer}); band: ± standard deviation"
+        band = "; band: ± standard deviation" if all(self.banded(scene.study) for scene in scenes) else ""
+        return f"line: mean over {len(seeds)} seeds ({', '.join(map(str, seeds))}{fewer}){band}"
 
 
 P = TypeVar("P", bound=Plot)
@@ -153,11 +158,13 @@ def register_plot(plot: type[P]) -> type[P]:
     return plot
 
 
-def line(ax: "Axes", values: "pd.DataFrame", colour: str, dash: Dash, label: str, **style: Any) -> None:
-    """Mean over the columns (seeds), with a band of one standard deviation, against the index."""
+def line(
+    ax: "Axes", values: "pd.DataFrame", colour: str, dash: Dash, label: str, *, band: bool = True, **style: Any
+) -> None:
+    """Mean over the columns (seeds) against the index, with a band of one standard deviation if asked for."""
     mean, spread = values.mean(axis=1), values.std(axis=1)
     ax.plot(mean.index, mean, linestyle=dash, color=colour, linewidth=1.3, label=label, **style)
-    if values.shape[1] > 1:
+    if band and values.shape[1] > 1:
         ax.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
 
 

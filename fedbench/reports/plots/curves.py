@@ -51,7 +51,8 @@ class Curves(MeanPlot):
                 tint = colour if self.colour or not several else COLOURS[number]
                 dash = DASHES[number % len(DASHES)] if several else self.dash(cell, scene)
                 marks = {"marker": self.marker(cell, scene), "markersize": 3, "markevery": 0.2}
-                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text, **(marks if several and label else {}))
+                style = {"band": self.banded(scene.study), **(marks if several and label else {})}
+                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text, **style)
             if self.critical:
                 _mark_critical(ax, scene.done(cell), colour if self.colour else "0.4")
         first = known[names[0]]

@@ -39,7 +39,7 @@ class Profile(MeanPlot):
                 tables = _densities(tables)
             if tables:
                 values = pd.concat([table.set_index(x)[y] for table in tables], axis=1)
-                line(ax, values, colour, self.dash(cell, scene), label)
+                line(ax, values, colour, self.dash(cell, scene), label, band=self.banded(scene.study))
         ax.set_xlabel(x_name)
         ax.set_ylabel(y_name)
 

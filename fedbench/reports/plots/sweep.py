@@ -58,7 +58,7 @@ class Sweep(MeanPlot):
             groups.setdefault((colour, self.dash(cell, scene), label), {})[x] = values
         for (colour, dash, label), points in groups.items():
             frame = pd.DataFrame.from_dict(points, orient="index").sort_index().dropna(how="all")
-            line(ax, frame, colour, dash, label, marker="o", markersize=3)
+            line(ax, frame, colour, dash, label, band=self.banded(scene.study), marker="o", markersize=3)
         if numeric:
             ax.set_xscale("log" if self.log else "linear")
             ax.set_xticks(numbers, [text_label(label) for label in order])

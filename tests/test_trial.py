@@ -116,7 +116,7 @@ def start(out: Path, rounds: int) -> "subprocess.Popen[str]":
 
 
 def wait_for_rounds(out: Path, count: int) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if (out / "rounds.csv").exists() and len((out / "rounds.csv").read_text().splitlines()) > count:
             return
         time.sleep(0.05)

@@ -1,7 +1,7 @@
 """Lines over rounds."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -50,9 +50,9 @@ class Curves(MeanPlot):
                 text = ", ".join(part for part in (label, known[name].short or name if several else "") if part)
                 tint = colour if self.colour or not several else COLOURS[number]
                 dash = DASHES[number % len(DASHES)] if several else self.dash(cell, scene)
-                marks = {"marker": self.marker(cell, scene), "markersize": 3, "markevery": 0.2}
-                style = {"band": self.banded(scene.study), **(marks if several and label else {})}
-                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text, **style)
+                marks: dict[str, Any] = {"marker": self.marker(cell, scene), "markersize": 3, "markevery": 0.2}
+                style = {**marks} if several and label else {}
+                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text, band=self.banded(scene.study), **style)
             if self.critical:
                 _mark_critical(ax, scene.done(cell), colour if self.colour else "0.4")
         first = known[names[0]]

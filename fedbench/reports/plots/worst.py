@@ -6,7 +6,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from pydantic import model_validator
 
+from fedbench.base.fields import wrong
 from fedbench.reports.plots.base import Plot, Scene, all_seeds, register_plot
 from fedbench.reports.plots.sweep import axis_name
 from fedbench.reports.values import values_by_seed
@@ -46,6 +48,12 @@ class Worst(Plot):
     """an axis, along which the worst is taken"""
     value: MetricName = "test_accuracy"
     """the metric"""
+
+    @model_validator(mode="after")
+    def _check_value(self) -> "Worst":
+        if METRICS.get(self.value).better is None:
+            raise wrong(f"value = {self.value!r}: of it nothing is the worst; must be a metric that is better or worse")
+        return self
 
     @property
     def axes(self) -> list[str]:

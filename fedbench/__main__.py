@@ -19,9 +19,11 @@ COMMANDS = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the named command; returns its exit code."""
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments:
+        raise UserError(f"name a command: {', '.join(COMMANDS)}")
+    if arguments[0] in ("-h", "--help"):
         print(f"usage: fedbench {'|'.join(COMMANDS)} ... (each with --help)")
-        return 0 if arguments else 2
+        return 0
     name, *rest = arguments
     if name not in COMMANDS:
         raise UserError(unknown("command", name, COMMANDS))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fedbench.specs.names import SAMPLERS
 from fedbench.terminal.command import Parser, run
 from fedbench.terminal.conduct import Command, Job, Rows, conduct
-from fedbench.terminal.options import add_conduct_options, add_list_options, add_run_options, add_study_options
+from fedbench.terminal.options import add_conduct_options, add_list_options, add_run_options, add_study_options, text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -18,7 +18,12 @@ def parser() -> argparse.ArgumentParser:
     add("--trials", type=int, metavar="N", help="suggestions for each method, in total with those that there are")
     add("--sampler", choices=SAMPLERS, default="tpe", help="how Optuna chooses (tpe)")
     add("--scheduler", choices=("asha", "none"), default="asha", help="asha stops what falls behind (asha)")
-    add("--storage", metavar="URL", help="Optuna's storage (an SQLite file under --out)")
+    add(
+        "--storage",
+        type=text("a storage"),
+        metavar="URL",
+        help="Optuna's storage (an SQLite file under --out)",
+    )
     add_study_options(
         options, seeds="other seeds for the table", only="search only these methods: --only method=FedAvg,FedLAW"
     )

@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
 from fedbench.terminal.command import Parser, run
-from fedbench.terminal.options import add_data_option, add_import_option, add_track_option, folder
+from fedbench.terminal.options import add_data_option, add_import_option, add_track_option, folder, text
 
 CHECKPOINT_EVERY = 10
 
@@ -17,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     options = Parser(prog="python -m fedbench.trial", description="Run one federated run.")
     add = options.add_argument
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, such as data.alpha=0.1")
-    add("--config", type=Path, metavar="FILE", help="settings from a YAML file; --set wins over it")
+    add("--config", type=text("a file"), metavar="FILE", help="settings from a YAML file; --set wins over it")
     add("--out", type=folder, metavar="DIR", help="folder for results; without it nothing is written")
     add("--checkpoint-every", type=int, metavar="N", help=f"rounds between checkpoints ({CHECKPOINT_EVERY}; 0: none)")
     add("--resume", action="store_true", help="go on with the run in --out")

@@ -63,6 +63,8 @@ def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
     if kind == "invalid_key":
         return f"{spot.key} is not a key; must be a word"
     value = spot.value if spot.told else first["input"]
+    if first["loc"][-1:] == ("[key]",):
+        return f"{spot.key}: {value!r} is not a key; must be {describe(spot.annotation, value)}"
     return f"{spot.key} = {value!r}: must be {describe(spot.annotation, value)}"
 
 
@@ -221,7 +223,7 @@ def describe(annotation: Any, value: object = None) -> str:
         if isinstance(extra, Says):
             return extra.text
         if isinstance(extra, Chosen):
-            return "settings"
+            return f"settings, such as {extra.example}" if extra.example else "settings"
     bounds = [
         f"{word} {getattr(extra, attribute)}"
         for extra in extras
@@ -230,7 +232,7 @@ def describe(annotation: Any, value: object = None) -> str:
     ]
     text = _words(annotation, value)
     if any(isinstance(extra, annotated_types.MinLen) for extra in extras):
-        text = text.replace("a list", "a list that is not empty", 1)
+        text = text.replace("a list", "a list that is not empty", 1).replace("keys and", "one or more keys and", 1)
     if bounds:
         first, *rest = text.split(" or ", 1)
         text = " or ".join([f"{first} {' and '.join(bounds)}", *rest])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fedbench.base.errors import ConfigError
@@ -17,7 +17,6 @@ NonNegative = Annotated[float, Field(ge=0, le=1e30)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Whole = Annotated[int, Field(ge=0, le=10**9)]
-Seeds = Annotated[list[Whole], Field(min_length=1)]
 
 WRONG, UNKNOWN = "wrong", "unknown_name"  # types of errors whose message needs no more explaining
 
@@ -40,15 +39,26 @@ def wrong(message: str) -> PydanticCustomError:
     return PydanticCustomError(WRONG, "{message}", {"message": message})
 
 
+def once(items: list[Any]) -> list[Any]:
+    """A validator for a list whose items must differ."""
+    if twice := [item for item in items if items.count(item) > 1]:
+        raise wrong(f"{twice[0]} stands twice; name it once")
+    return items
+
+
+Seeds = Annotated[list[Whole], Field(min_length=1), AfterValidator(once)]
+
+
 @dataclass(frozen=True)
 class Chosen:
     """A field whose class depends on what is written there: Annotated[Base, Chosen(choose, known)].
 
-    choose: from the settings as written to their class; known: all classes that there are.
+    choose: from the settings as written to their class; known: all classes that there are; example: of settings.
     """
 
     choose: Callable[[Mapping[str, Any]], type[BaseModel]]
     known: Callable[[], Iterable[type[BaseModel]]]
+    example: str = ""
 
     def of(self, given: Any) -> type[BaseModel] | None:
         """The class of some settings, None where they are of none."""
@@ -84,9 +94,12 @@ def one_of(key: str, get: Callable[[Any], type[BaseModel]], known: Iterable[str]
     """A union told apart by the name under `key`; `get` finds the class of a name, or raises ConfigError."""
 
     def choose(given: Mapping[str, Any]) -> type[BaseModel]:
+        if default is None and key not in given:
+            message = f"is missing; must be one of {', '.join(known)}"
+            raise PydanticCustomError(UNKNOWN, "{message}", {"message": message, "key": key})
         try:
             return get(given.get(key, default))
         except ConfigError as error:
             raise PydanticCustomError(UNKNOWN, "{message}", {"message": str(error), "key": key}) from None
 
-    return Chosen(choose, lambda: [get(name) for name in known])
+    return Chosen(choose, lambda: [get(name) for name in known], f"{{{key}: {default or '...'}}}")

@@ -6,10 +6,12 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from traceback import walk_tb
 
 from fedbench.base.errors import UserError
 
 GROUP = "fedbench.plugins"
+_OUTSIDE: set[str] = set()  # the top-level names of what was imported here
 
 
 @lru_cache
@@ -19,13 +21,24 @@ def load_entry_points() -> None:
         _load(point.value.partition(":")[0], f"entry point '{point.name}'")
 
 
-def import_modules(names: Iterable[str], folder: str = "") -> None:
-    """Import the modules that --import names, looked for in `folder` (the current one) too."""
+def import_modules(names: Iterable[str], folder: str = "", source: str = "--import") -> None:
+    """Import the modules that --import, or a file, names, looked for in `folder` (the current one) too."""
     names = list(names)
     if names and folder not in sys.path:
         sys.path.insert(0, folder)
     for name in names:
-        _load(name, f"--import {name}")
+        _load(name, f"{source} {name}")
+
+
+def blame(error: BaseException) -> str | None:
+    """Where in somebody's own code an error came up: its file, line and function; None if it passed through none."""
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        name = str(frame.f_globals.get("__name__"))
+        if name.partition(".")[0] in _OUTSIDE - {"fedbench"}:
+            function = frame.f_code.co_name
+            inside = "" if function.startswith("<") else f", in {function}"
+            return f"{Path(frame.f_code.co_filename).name}, line {line}{inside}"
+    return None
 
 
 def beside(name: str, folder: Path) -> str:
@@ -41,12 +54,14 @@ def beside(name: str, folder: Path) -> str:
 def _load(module: str, source: str) -> None:
     if module.endswith(".py"):
         module = _on_path(Path(module), source)
+    _OUTSIDE.add(module.partition(".")[0])
     try:
         import_module(module)
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever a user's module does wrong, one line says where
-        raise UserError(f"{source}: cannot be imported ({type(error).__name__}: {error})") from error
+        at = f"; {where}" if (where := blame(error)) else ""
+        raise UserError(f"{source}: cannot be imported ({type(error).__name__}: {error}{at})") from error
 
 
 def _on_path(file: Path, source: str) -> str:

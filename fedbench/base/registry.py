@@ -12,6 +12,13 @@ from fedbench.base.plugins import load_entry_points
 T = TypeVar("T")
 
 
+def with_brackets(decorator: str, given: object) -> None:
+    """Refuse a decorator that was written without its brackets: it got the thing itself, and would register nothing."""
+    if callable(given):
+        name = getattr(given, "__name__", "")
+        raise ConfigError(f"{name}: write @{decorator} before it, with the brackets")
+
+
 class Registry(Generic[T]):
     """Named things of one kind.
 
@@ -34,6 +41,8 @@ class Registry(Generic[T]):
 
     def add(self, name: str, item: T, version: str | None = None) -> None:
         """Register `item`; a name can be taken once."""
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"{self.kind} {name!r}: its name must be a word")
         if name in self._items and self._items[name] is not item:
             raise ConfigError(self._taken(name))
         self._items[name] = item

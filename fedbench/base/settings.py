@@ -89,11 +89,7 @@ def parse_assignments(assignments: Iterable[str]) -> Settings:
 
 def load_yaml(path: Path) -> Settings:
     """A YAML file as nested settings."""
-    content = load_raw_yaml(path)
-    try:
-        return nest(content, str(path))
-    except RecursionError as error:
-        raise UserError(f"{path}: an alias refers to itself") from error
+    return nest(load_raw_yaml(path), str(path))
 
 
 def load_raw_yaml(path: Path) -> Settings:
@@ -106,11 +102,21 @@ def load_raw_yaml(path: Path) -> Settings:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise UserError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
+    try:
+        _walk(content)
+    except RecursionError as error:
+        raise UserError(f"{path}: an alias refers to itself") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected settings as key: value, found {type(content).__name__}")
     return content
+
+
+def _walk(content: Any) -> None:
+    """Go through all of a file: a RecursionError if there is no end to it."""
+    for item in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        _walk(item)
 
 
 def dump_yaml(settings: Mapping[str, Any]) -> str:

@@ -1,12 +1,13 @@
 """Everything that two settings can get wrong between them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from fedbench.base.errors import ConfigError
 from fedbench.config.resolve import named
 from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators import INDICATORS
+from fedbench.methods.base import MethodSettings, ProxyUse, Report
 from fedbench.models import MODELS
 from fedbench.models.base import wrong_output
 
@@ -36,10 +37,21 @@ def check(config: "TrialConfig") -> None:
     for _, indicator in INDICATORS.items():
         if complaint := indicator.check(config.indicators, n, config.participants):
             raise ConfigError(complaint)
+    check_wishes(config.method)
     if complaint := config.method.check(config.participants):
         raise ConfigError(complaint)
     check_corruption(config)
     check_proxy(config)
+
+
+def check_wishes(method: MethodSettings) -> None:
+    """What a method asks for must exist."""
+    for key, wishes, known in (
+        ("proxy_use", (method.proxy_use,), get_args(ProxyUse)),
+        ("reports", method.reports, get_args(Report)),
+    ):
+        if wrong := [wish for wish in wishes if wish not in known]:
+            raise ConfigError(f"method '{method.name}': {key} = {wrong[0]!r}: must be one of {', '.join(known)}")
 
 
 def check_corruption(config: "TrialConfig") -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from torch import Tensor
 
-from fedbench.base.registry import Registry
+from fedbench.base.registry import Registry, with_brackets
 from fedbench.data.classes import Labels
 
 
@@ -74,6 +74,7 @@ C = TypeVar("C", bound=type[Corruption])
 
 def register_corruption(version: str | None = None) -> Callable[[C], C]:
     """Decorate a Corruption subclass, which has a `name`; one from outside the package may give a `version`."""
+    with_brackets("register_corruption()", version)
 
     def register(corruption: C) -> C:
         CORRUPTIONS.add(corruption.name, corruption(), version)

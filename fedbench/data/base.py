@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -62,8 +63,24 @@ PAPER_DEFAULTS: Mapping[str, object] = {
 }
 
 
+def _misdescribed(dataset: Dataset) -> str | None:
+    """Which part of a description is not of its type, if one is not."""
+    shape, sizes = dataset.shape, (dataset.num_classes, dataset.train_size, dataset.test_size)
+    if not isinstance(shape, tuple) or len(shape) != 3:
+        return f"shape must be (C, H, W), is {shape!r}"
+    if not all(isinstance(size, Integral) for size in (*shape, *sizes)):
+        return "sizes, shape and number of classes must be whole numbers"
+    if not all(isinstance(number, Real) for number in (dataset.mean, dataset.std)):
+        return "mean and std must be numbers"
+    if not callable(dataset.load):
+        return "load must be a function that takes a folder"
+    return None if isinstance(dataset.defaults, Mapping) else "defaults must be values by config key"
+
+
 def register_dataset(dataset: Dataset, version: str | None = None) -> Dataset:
     """Make a data set known by its name; one from outside the package may give a `version`."""
+    if complaint := _misdescribed(dataset):
+        raise ConfigError(f"data set '{dataset.name}': {complaint}")
     if not dataset.std > 0 or min(dataset.num_classes, dataset.train_size, dataset.test_size, *dataset.shape) < 1:
         raise ConfigError(f"data set '{dataset.name}': std, sizes, shape and number of classes must be above 0")
     DATASETS.add(dataset.name, dataset, version)

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict
 from fedbench.base.fingerprint import outside_module
-from fedbench.base.registry import Registry
+from fedbench.base.registry import Registry, with_brackets
 from fedbench.data.samples import Federation
 from fedbench.indicators.scoring import Score, score
 from fedbench.methods import Cohort, Update
@@ -130,6 +130,7 @@ I = TypeVar("I", bound=type[Indicator[Any]])  # noqa: E741
 
 def register_indicator(version: str | None = None) -> Callable[[I], I]:
     """Decorate an Indicator subclass, which has a `name`; one from outside the package may give a `version`."""
+    with_brackets("register_indicator()", version)
 
     def register(indicator: I) -> I:
         if version is not None or outside_module():
@@ -145,6 +146,10 @@ FILES = {"rounds", "clients", "partition", "indicators", "summary", "config", "e
 
 def _check_outside(indicator: type[Indicator[Any]]) -> None:
     """An indicator from outside must be off until it is asked for, and takes no name that another has."""
+    if needed := [name for name, field in indicator.Settings.model_fields.items() if field.is_required()]:
+        raise ConfigError(f"indicator '{indicator.name}': its setting '{needed[0]}' needs a default that turns it off")
+    if not all(isinstance(column, Column) for column in indicator().columns()):
+        raise ConfigError(f"indicator '{indicator.name}': columns must give Columns, such as Column('name', 'label')")
     if not indicator.Settings.model_fields:
         raise ConfigError(
             f"indicator '{indicator.name}': needs a setting that turns it on; or stored trials would lack it unseen"

@@ -9,14 +9,16 @@ A round of the paper's Algorithm 1, from a method's point of view:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import isabstract, signature
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict, fixed_name, one_of
-from fedbench.base.registry import Registry
+from fedbench.base.registry import Registry, with_brackets
 from fedbench.models import FlatModel, Layers
 
 BatchNormRule = Literal["average", "proxy", "local"]
@@ -279,10 +281,34 @@ AnyMethod = Annotated[MethodSettings, MethodChoice]
 M = TypeVar("M", bound=type[Method[Any]])
 
 
+AGGREGATE = "aggregate(self, cohort, state, server)"
+
+
+def _not_a_method(method: type) -> str | None:
+    """What a class lacks of a method, if anything."""
+    if not issubclass(method, Method):
+        return "a method must be a subclass of Method"
+    settings = getattr(method, "Settings", None)
+    if not isinstance(settings, type) or not issubclass(settings, MethodSettings):
+        return "a method must have Settings, a subclass of MethodSettings"
+    if isabstract(method):
+        return f"a method must have a rule {AGGREGATE}"
+    try:
+        signature(method.aggregate).bind(*AGGREGATE.split(","))
+    except TypeError:
+        return f"its rule must be {AGGREGATE}"
+    if not isinstance(method.metrics, Mapping):
+        return "metrics must be labels by name, such as {'my_number': 'my number'}"
+    return None
+
+
 def register_method(version: str | None = None) -> Callable[[M], M]:
     """Decorate a Method subclass; its name is the one that its Settings fix. One from outside may give a `version`."""
+    with_brackets("register_method()", version)
 
     def register(method: M) -> M:
+        if complaint := _not_a_method(method):
+            raise ConfigError(f"{method.__name__}: {complaint}")
         METHODS.add(fixed_name(method.Settings, "name"), method, version)
         return method
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.registry import Registry
+from fedbench.base.registry import Registry, with_brackets
 from fedbench.base.rng import torch_seed
 from fedbench.models.flat import FlatModel
 
@@ -25,6 +25,7 @@ def register_model(name: str, version: str | None = None) -> Callable[[Builder],
 
     A model from outside the package may give a `version`.
     """
+    with_brackets("register_model('name')", name)
 
     def register(builder: Builder) -> Builder:
         MODELS.add(name, builder, version)
@@ -72,6 +73,8 @@ def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
                 return "it has lazy layers; give them their sizes"
             if not any(parameter.requires_grad for parameter in module.parameters()):
                 return "it has no parameters to train"
+            if complex_ := [name for name, p in module.named_parameters() if p.is_complex()]:
+                return f"its parameter {complex_[0]} is complex; must be real"
             logits = module.train()(torch.zeros(2, *shape))
     except ConfigError:
         raise

@@ -1,5 +1,6 @@
 """Corrupted clients at work: on their labels before the run, and on what they send in every round."""
 
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,6 +94,8 @@ def _corrupted_cohort(
     scale = config.clients.corruption_scale
     if scale is None:
         scale = corruption.default_scale(len(clients), len(ids))
+    if scale is not None and not isinstance(scale, Real):
+        raise UserError(f"corruption '{corruption.name}': default_scale must give a number or None, gave {scale!r}")
     return CorruptedCohort(
         clients=ids,
         own=trained.W[rows],

@@ -27,8 +27,8 @@ from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
 from fedbench.simulation.local import Sgd, draw_plan, local_train, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
-from fedbench.simulation.record import Record
-from fedbench.simulation.updates import checked
+from fedbench.simulation.record import Record, columns
+from fedbench.simulation.updates import checked, corrected, started
 
 
 @dataclass
@@ -78,6 +78,7 @@ class Simulation:
     """One federated run, a round a `step`. All that changes is in `state`."""
 
     def __init__(self, config: TrialConfig, data_dir: Path | None = None) -> None:
+        columns()  # all names differ
         self.config = config
         self.device = pick_device(config.run.device)
         dtype = getattr(torch, config.precision)
@@ -102,7 +103,7 @@ class Simulation:
             buffers=buffers,
             velocity=[torch.zeros_like(w)] * n if keep else None,
             client_buffers=None if self.config.bn == "average" else [buffers] * n,
-            method=self.method.start(n, w),
+            method=started(self.method, n, w),
         )
 
     @property
@@ -214,7 +215,7 @@ class Simulation:
             rest = velocity.clone() if gradients is not None else velocity
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
             model.load(state.w, statistics)
-            correction = self.method.correction(state.method, client, state.w)
+            correction = corrected(self.method, state.method, client, state.w)
             with seeded(torch_seed(config.seed, "train", t, client), self.device):
                 losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
             W[row], B[row] = model.w, model.buffers

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from fedbench.base.errors import UserError
 from fedbench.indicators import INDICATORS, Indicator, Moment, RoundMoment
-from fedbench.indicators.base import Rows
+from fedbench.indicators.base import Observation, Rows
 from fedbench.methods import Cohort, Update
 from fedbench.simulation.compute import exact
 from fedbench.simulation.evaluation import predictions
@@ -24,6 +25,8 @@ def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Up
     values, tables = dict[str, float | None](), dict[str, Rows]()
     for _, indicator in INDICATORS.items():
         seen = indicator.observe(simulation.config.indicators, moment)
+        if complaint := _complaint(indicator, seen):
+            raise UserError(f"indicator '{indicator.name}': observe {complaint}")
         _check(indicator, "column", seen.values, {column.name for column in indicator.columns()})
         _check(indicator, "table", seen.tables, indicator.tables)
         values |= seen.values
@@ -62,7 +65,21 @@ def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> 
     }
 
 
+def _complaint(indicator: Indicator[Any], seen: Any) -> str | None:
+    """What is wrong with an observation, if anything: its type, that of its numbers, or the length of its rows."""
+    if not isinstance(seen, Observation):
+        return f"must return an Observation, returned {type(seen).__name__}"
+    for name, value in seen.values.items():
+        if value is not None and not isinstance(value, Real):
+            return f"gave a {type(value).__name__} for {name}; must be a number, or None where there is none"
+    for name, rows in seen.tables.items():
+        header = indicator.tables.get(name, ())
+        if wrong := [row for row in rows if header and len(row) != len(header)]:
+            return f"gave {len(wrong[0])} values for a row of {name}; must be {len(header)} ({', '.join(header)})"
+    return None
+
+
 def _check(indicator: Indicator[Any], what: str, seen: Any, declared: Any) -> None:
     """What is recorded must have been announced, or no file and no plot would know of it."""
     if extra := sorted(set(seen) - set(declared)):
-        raise RuntimeError(f"indicator '{indicator.name}' records the {what} '{extra[0]}' without declaring it")
+        raise UserError(f"indicator '{indicator.name}' records the {what} '{extra[0]}' without declaring it")

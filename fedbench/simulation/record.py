@@ -80,7 +80,7 @@ def columns() -> dict[str, Column]:
     by_name = {column.name: column for column in known}
     own = [item.name for item in fields(Record) if COLUMN not in item.metadata]
     if twice := [column.name for column in known if by_name[column.name] is not column or column.name in own]:
-        raise ConfigError(f"an indicator's column is called '{twice[0]}', as another one is; choose another name")
+        raise ConfigError(f"two columns are called '{twice[0]}', one of an indicator or a method; choose another name")
     return by_name
 
 

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from fedbench.base.errors import UserError
-from fedbench.methods import Cohort, Server, Update
-from fedbench.methods.base import State
+from fedbench.methods import Cohort, Correction, Method, Server, Update
+from fedbench.methods.base import PathPoint, State
 
 SIMPLEX = 1e-3  # how far the weights' sum may be from 1
 
@@ -59,8 +60,12 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
         return f"without weights lambda_ it must give running statistics (buffers) under bn={cohort.bn}"
     if not isinstance(update.gamma, int | float):
         return f"gamma must be a number, is a {type(update.gamma).__name__}"
-    if not isinstance(update.state, Mapping) or not all(isinstance(value, Tensor) for value in update.state.values()):
-        return "state must be tensors by name"
+    if wrong := not_a_state(update.state):
+        return wrong
+    if not isinstance(update.metrics, Mapping) or not all(map(_is_number, update.metrics.values())):
+        return "metrics must be numbers by name"
+    if not all(isinstance(point, PathPoint) for point in update.path):
+        return "path must be of PathPoints"
     if not torch.isfinite(update.w).all():
         return None  # the run has diverged, and is about to say so
     if not math.isfinite(update.gamma):
@@ -71,6 +76,37 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
     if not math.isfinite(total) or abs(total - 1) > SIMPLEX or least < -SIMPLEX:
         return f"lambda_ must be weights that sum to 1 (their sum is {total:.4g}, the least {least:.4g}); gamma shrinks"
     return None
+
+
+def _is_number(value: object) -> bool:
+    return value.numel() == 1 if isinstance(value, Tensor) else isinstance(value, Real)
+
+
+def not_a_state(state: Any) -> str | None:
+    """What is wrong with what a method wants to keep, if anything."""
+    fine = isinstance(state, Mapping) and all(isinstance(value, Tensor) for value in state.values())
+    return None if fine else "state must be tensors by name"
+
+
+def started(method: Method[Any], num_clients: int, w: Tensor) -> State:
+    """The state that a method starts from."""
+    state = method.start(num_clients, w)
+    if complaint := not_a_state(state):
+        raise UserError(f"{type(method).__name__}.start: {complaint}, is a {type(state).__name__}")
+    return state
+
+
+def corrected(method: Method[Any], state: State, client: int, w: Tensor) -> Correction | None:
+    """What a method has a client add to its gradient."""
+    correction, where = method.correction(state, client, w), f"{type(method).__name__}.correction"
+    if correction is None:
+        return None
+    if not isinstance(correction, Correction):
+        raise UserError(f"{where}: must return a Correction or None, returned {type(correction).__name__}")
+    for name in ("linear", "anchor"):
+        if (part := getattr(correction, name)) is not None and (wrong := unlike(part, w)):
+            raise UserError(f"{where}: {name} must be {described(w)}, is {wrong}")
+    return correction
 
 
 def unlike(tensor: Any, like: Tensor) -> str | None:

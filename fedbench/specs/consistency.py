@@ -48,11 +48,13 @@ def check_study(stem: str, study: Study) -> None:
     if any("seed" in base for base in (study.base, *(scale.base for scale in study.scales.values()))):
         raise ConfigError(f"{stem}: base.seed: name seeds under seeds")
     _check_bases(stem, study)
+    _check_points(stem, study)
     for kind, names in (("tables", study.tables), ("plots", study.plots)):
         for name in names:
             if not FILE_NAME.fullmatch(name):
                 raise ConfigError(f"{stem}: {kind}.{name}: becomes a file's name; use letters, digits, - and _")
     _check_labels(stem, study)
+    _check_baseline(stem, study)
     _check_marks(stem, study)
     for name in study.tables:
         paper_numbers(stem, study, name)
@@ -70,6 +72,31 @@ def _check_bases(stem: str, study: Study) -> None:
                 raise ConfigError(f"{stem}: {at}.{both[0]}: every point of the axis '{axis}' sets it; leave it out")
 
 
+def _check_points(stem: str, study: Study) -> None:
+    """No two axes set the same key, for one of them would be labelled with what it does not do; and none a seed."""
+    for scale in study.scales.values():
+        owners: dict[str, str] = {}
+        for axis, points in {**study.grid, **scale.grid}.items():
+            named = points.values() if isinstance(points, dict) else [{axis: None}]
+            for key in {key for point in named for key in leaves(nest(point, stem))}:
+                if key == "seed":
+                    raise ConfigError(f"{stem}: grid.{axis}: sets seed; name seeds under seeds")
+                if (other := owners.setdefault(key, axis)) != axis:
+                    raise ConfigError(f"{stem}: grid.{axis}: sets {key}, as the axis '{other}' does; leave it to one")
+
+
+def _check_baseline(stem: str, study: Study) -> None:
+    """Who compares needs something to compare with."""
+    for name, table in study.tables.items():
+        if table.show != "value" and not study.baseline:
+            raise ConfigError(f"{stem}: tables.{name}: show = {table.show!r} needs a baseline; give the study one")
+    for number, claim in enumerate(study.claims, start=1):
+        if claim.show != "value" and not study.baseline:
+            raise ConfigError(f"{stem}: claims.{number}: show = {claim.show!r} needs a baseline; give the study one")
+        if complaint := claim.complaint({axis: [label] for axis, label in study.baseline.items()}):
+            raise ConfigError(f"{stem}: claims.{number}: {complaint}")
+
+
 def _grids(study: Study) -> list[Mapping[str, Iterable[Label]]]:
     return [study.grid, *(scale.grid for scale in study.scales.values())]
 
@@ -83,6 +110,12 @@ def known_labels(study: Study) -> dict[str, list[Label]]:
 def _check_labels(stem: str, study: Study) -> None:
     """Every axis and label that a table, plot, claim, exception or the baseline names must be there, at some scale."""
     known = known_labels(study)
+    wheres = {f"tables.{name}": table.where for name, table in study.tables.items()}
+    wheres |= {f"plots.{name}": plot.where for name, plot in study.plots.items()}
+    wheres |= {f"claims.{number}": claim.where for number, claim in enumerate(study.claims, start=1)}
+    for at, where in wheres.items():
+        if empty := [axis for axis, labels in where.items() if not labels]:
+            raise ConfigError(f"{stem}: {at}.where.{empty[0]} is empty; name labels, or leave it out")
     for at, where in _conditions(study):
         for axis, labels in where.items():
             if axis not in known:

@@ -120,7 +120,8 @@ def expand_study(
     cells = [_cell(stem, base, point, chosen, scale) for point in points if not _skipped(point, study.skip)]
     check_study(stem, study)
     if not cells:
-        raise ConfigError(f"{stem}: nothing is left to run: what --only names, the study skips")
+        by = "what --only names, the study skips" if only else "the study skips everything"
+        raise ConfigError(f"{stem}: nothing is left to run: {by}")
     score = spec.score or study.score
     picked = [f"{key}={','.join(map(text_label, _labels(axes)[key]))}" for key in only]
     picked += [f"seeds={','.join(map(str, seeds))}"] if seeds else []
@@ -205,6 +206,9 @@ def _points(key: str, axis: Axis, where: str) -> list[Point]:
     """(label, settings) of every value of an axis."""
     if not axis:
         raise ConfigError(f"{where}: grid.{key} is empty")
+    labels = [text_label(label) for label in axis]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ConfigError(f"{where}: grid.{key}: {twice[0]} stands twice; name it once")
     if isinstance(axis, Mapping):
         return [(label, nest(settings, f"{where}: grid.{key}.{label}")) for label, settings in axis.items()]
     return [(value, nest({key: value}, where)) for value in axis]

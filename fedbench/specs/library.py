@@ -43,5 +43,5 @@ def load(folder: str, name: str, model: type[Content], what: str) -> tuple[str, 
     raw = load_raw_yaml(path)
     if isinstance(names := raw.get("import"), list) and all(isinstance(module, str) for module in names):
         raw["import"] = [beside(module, path.parent) for module in names]
-        import_modules(raw["import"], str(path.parent))  # first, since the rest may use what they bring
+        import_modules(raw["import"], str(path.parent), f"{path}: import")  # first: the rest may use what they bring
     return f"own-{path.stem}" if foreign else path.stem, validated(model, raw, f"{path}: ")

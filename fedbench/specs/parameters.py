@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Protocol, cast
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.fields import Chosen, Says, Strict, wrong
+from fedbench.base.fields import Chosen, Says, Strict, once, wrong
 from fedbench.base.settings import Settings, merge, nest
 
 Value = str | int | float | bool | None
@@ -76,7 +76,9 @@ class ChoiceSpec(ParameterSpec):
     """One of several values."""
 
     kind = "choice"
-    choice: Annotated[list[Value], Field(min_length=1), Says("a choice of nothing; must be a list of values")]
+    choice: Annotated[
+        list[Value], Field(min_length=1), AfterValidator(once), Says("a list of values that is not empty")
+    ]
 
 
 KINDS: Mapping[str, type[ParameterSpec]] = {
@@ -101,7 +103,7 @@ def _not_empty(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-OneParameter = Annotated[ParameterSpec, Chosen(_kind, KINDS.values)]
+OneParameter = Annotated[ParameterSpec, Chosen(_kind, KINDS.values, EXAMPLE)]
 Parameters = Annotated[  # by key; a key may have several, each with a condition of its own
     dict[str, Annotated[list[OneParameter], BeforeValidator(_listed), Field(min_length=1)]], AfterValidator(_not_empty)
 ]
@@ -178,7 +180,8 @@ def parameters_in(specs: Mapping[str, Sequence[ParameterSpec]], where: str) -> l
     """The parameters of a space file, checked against each other."""
     for key in specs:
         if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED_KEYS):
-            raise ConfigError(f"{where}: parameters.{key}: a search cannot choose it; set it in base")
+            instead = "name seeds under seeds" if key == "seed" else "set it in base"
+            raise ConfigError(f"{where}: parameters.{key}: a search cannot choose it; {instead}")
     parameters = [Parameter.of(key, spec) for key, variants in specs.items() for spec in variants]
     _check_order(parameters, where)
     return parameters

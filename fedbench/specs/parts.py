@@ -94,6 +94,12 @@ class PlotSpec(Strict):
     where: Where = {}
     """only these labels of an axis"""
 
+    @model_validator(mode="after")
+    def _check_axes(self) -> "PlotSpec":
+        if twice := [axis for axis in self.axes if self.axes.count(axis) > 1]:
+            raise wrong(f"{twice[0]} stands for two things; name another axis for one of them")
+        return self
+
     @property
     def axes(self) -> list[str]:
         """The axes that it names."""

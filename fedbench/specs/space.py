@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from fedbench.base.errors import ConfigError, UserError, unknown
-from fedbench.base.fields import Seeds, Strict
+from fedbench.base.fields import Seeds, Strict, once
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.specs.changes import check_changes, counted
@@ -30,7 +30,7 @@ class SpaceScale(Strict):
     """What a scale changes: base settings are merged, the rest replaces."""
 
     base: dict[str, Any] = {}
-    methods: Annotated[list[str], Field(min_length=1)] | None = None
+    methods: Annotated[list[str], Field(min_length=1), AfterValidator(once)] | None = None
     trials: Budget | None = None
     rounds: Budget | None = None
     suggestion_seeds: Seeds | None = None
@@ -204,6 +204,9 @@ def expand_space(
     if tiny:
         base = merge(merge(base, nest(TINY)), nest(space.scales.get("tiny", SpaceScale()).base, stem))
     base = merge(base, changes)
+    for at, settings in {"base": base, **{f"methods.{label}": s for label, s in (space.methods or {}).items()}}.items():
+        if "seed" in settings:
+            raise ConfigError(f"{stem}: {at}.seed: name seeds under seeds, and suggestion_seeds")
     validation, base = _validation(base, stem)
     arms = _arms(space, base, stem)
     chosen = (

@@ -94,13 +94,6 @@ class Study(Strict):
     """the paper's numbers"""
 
     @model_validator(mode="after")
-    def _check_claims(self) -> "Study":
-        for number, claim in enumerate(self.claims, start=1):
-            if complaint := claim.complaint({axis: [label] for axis, label in self.baseline.items()}):
-                raise wrong(f"claims.{number}: {complaint}")
-        return self
-
-    @model_validator(mode="after")
     def _check_reference(self) -> "Study":
         """The paper's numbers belong to tables, and have a tolerance."""
         reference = self.reference

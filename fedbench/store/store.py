@@ -78,6 +78,16 @@ class Store:
         """Where a running trial keeps its checkpoints."""
         return self.out / "checkpoints" / hash_
 
+    def check(self) -> None:
+        """Say why the folders could never be made, if that can be seen without making them."""
+        try:
+            there = next(path for path in (self.trials, *self.trials.parents) if path.exists())
+            reason = "" if there.is_dir() else "Not a directory"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason:
+            raise UserError(f"--out {self.out}: cannot be written ({reason})")
+
     def prepare(self) -> None:
         """Make the folders, or say clearly why that cannot be done."""
         try:

@@ -15,6 +15,8 @@ from string import Template
 
 from fedbench.base.errors import UserError
 
+LONGEST = 255  # letters in a file's name
+
 CONFORMANCE = '''"""Whether $name keeps its promises."""
 
 import $name  # noqa: F401  (it registers itself)
@@ -86,6 +88,10 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
     check_plain(kind, name)
     example = EXAMPLES[kind]
     file, test = folder / f"{name}{Path(example.file).suffix}", folder / f"test_{name}.py"
+    if len(test.name) > LONGEST:
+        raise UserError(
+            f"name '{name[:20]}...': too long for a file; must have at most {LONGEST - len('test_.py')} letters"
+        )
     for path in (file, test):
         if path.exists():
             raise UserError(f"{path}: is there already; choose another name, or another folder with --to")
@@ -114,7 +120,8 @@ def check_free(kind: str, name: str) -> None:
     example = EXAMPLES[kind]
     if not example.home:  # a study is no module
         return
-    if hasattr(builtins, name) or find_spec(name) or {name, camel(name), f"{camel(name)}Settings"} & used(example):
+    taken = hasattr(builtins, name) or iskeyword(camel(name)) or find_spec(name)
+    if taken or {name, camel(name), f"{camel(name)}Settings"} & used(example):
         raise UserError(f"name '{name}': means something else in Python already; choose one such as my_{name}")
     if name in getattr(import_module(example.home), f"{kind.upper()}S"):
         raise UserError(f"name '{name}': another {kind} is called so already; choose one such as my_{name}")

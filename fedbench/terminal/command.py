@@ -12,6 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 from fedbench.base.errors import UserError
+from fedbench.base.plugins import blame
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -26,7 +27,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a command line: a user's error is one line and exit code 2, the system's one line and 1, Ctrl-C is 130."""
+    """Run a command line: a user's error is one line and exit code 2, the system's one line and 1, Ctrl-C is 130.
+
+    What a user's own code raises is a user's error, too: the line says where in that code.
+    """
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         code = main(sys.argv[1:])
@@ -36,9 +40,15 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
-    except OSError as error:  # a full disk, a vanished folder
-        print(f"error: {_one_line(error)}", file=sys.stderr)
-        code = FAILED
+    except Exception as error:
+        where = blame(error)
+        if where:  # somebody's own code, named with --import
+            print(f"error: {where}: {type(error).__name__}: {_one_line(error)}", file=sys.stderr)
+        elif isinstance(error, OSError):  # a full disk, a vanished folder
+            print(f"error: {_one_line(error)}", file=sys.stderr)
+        else:
+            raise
+        code = WRONG_INPUT if where else FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED

@@ -1,7 +1,7 @@
 """The options that several command lines share. Quick to import: nothing here needs torch, or Ray."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedbench.base.errors import UserError
@@ -35,6 +35,17 @@ def folder(text: str) -> Path:
     if not text.strip():
         raise argparse.ArgumentTypeError("name a folder")
     return Path(text)
+
+
+def text(what: str) -> Callable[[str], str]:
+    """The type of an option that takes a text: an empty one is a mistake, not the default."""
+
+    def read(given: str) -> str:
+        if not given.strip():
+            raise argparse.ArgumentTypeError(f"name {what}")
+        return given
+
+    return read
 
 
 def add_import_option(options: argparse.ArgumentParser) -> None:
@@ -86,7 +97,12 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
     add = options.add_argument
     add_data_option(options)
     add_track_option(options, of=tracked)
-    add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto (default: start one here)")
+    add(
+        "--address",
+        type=text("a cluster, HOST:PORT or auto"),
+        metavar="HOST:PORT",
+        help="a running Ray cluster, or auto (default: start one here)",
+    )
     add(
         "--autoscaling",
         action="store_true",
@@ -109,9 +125,12 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
 def chosen_seeds(options: argparse.Namespace) -> list[int] | None:
     """The seeds that the options name, if they do."""
     try:
-        return None if options.seeds is None else [int(seed) for seed in options.seeds.split(",")]
+        seeds = None if options.seeds is None else [int(seed) for seed in options.seeds.split(",")]
     except ValueError:
         raise UserError(f"--seeds {options.seeds!r}: expected whole numbers, such as 8,9,10") from None
+    if twice := [seed for seed in seeds or () if (seeds or []).count(seed) > 1]:
+        raise UserError(f"--seeds {options.seeds}: {twice[0]} stands twice; name it once")
+    return seeds
 
 
 def check_resources(options: argparse.Namespace) -> None:

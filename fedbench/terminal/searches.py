@@ -82,12 +82,13 @@ class SearchJob(Job):
         parse_url(self.url)
         for name in options.track:
             TRACKERS.get(name)
+        self.store.check()
         self.searches: list[Suggestions] = []
         self._interrupted = False
 
     def estimate(self) -> None:
         """Suggestions and runs that are left, without what stopping early saves."""
-        check_machine(self.options)
+        check_machine(self.options, self._all_configs())
         space, configs = self.space, list[TrialConfig]()
         storage = open_storage(self.url) if is_there(self.url) and not self.options.fresh else None
         for arm in space.arms:
@@ -107,7 +108,10 @@ class SearchJob(Job):
     @contextmanager
     def held(self) -> Iterator[None]:
         """The search's lock; and its storage, opened."""
-        check_data(self._all_configs(), self.options.data_dir)
+        configs = self._all_configs()
+        if not is_there(self.url):  # else there may be nothing left to run
+            check_machine(self.options, configs)
+        check_data(configs, self.options.data_dir)
         storage = open_storage(self.url) if self.options.storage else None
         self.store.prepare()
         with sole_driver(self.whole / self.space.other):

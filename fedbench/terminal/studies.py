@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
 from fedbench.reports.report import Report, make_report
 from fedbench.reports.shown import note
+from fedbench.simulation.compute import pick_device
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.plugins import changed_plugins
@@ -24,6 +25,7 @@ from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import StudyProgress, clock
 from fedbench.terminal.tables import show, show_check
+from fedbench.tune.fit import check_address, check_here
 from fedbench.tune.options import RunOptions
 
 EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
@@ -57,15 +59,13 @@ class StudyJob(Job):
         self.progress: StudyProgress | None = None
         for name in options.track:
             TRACKERS.get(name)
-        if not options.dry_run:
-            self.store.prepare()
+        self.store.check()
         finished = set() if options.fresh else self.store.finished(self.trials)
         self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
         warn(self.store)
+        if self.missing:
+            check_machine(options, self.missing.values())
         self._announce(len(finished))
-        if not options.dry_run:
-            for line in changed_plugins(options.out, self.trials.values()):
-                print(line, flush=True)
 
     def _announce(self, finished: int) -> None:
         """Say what is about to be run, and how much of it several studies share."""
@@ -77,8 +77,7 @@ class StudyJob(Job):
             print(f"{shared} more trials are shared: they belong to several studies and are run once", flush=True)
 
     def estimate(self) -> None:
-        """Time, memory and disk of what is missing; what could not be run at all is an error here, too."""
-        check_machine(self.options)
+        """Time, memory and disk of what is missing."""
         cost = estimate(self.missing.values(), self.store)
         at_once, memory = run_options(self.options).slots(os.cpu_count() or 1), cost.memory / 2**20
         print(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's CPUs")
@@ -94,6 +93,10 @@ class StudyJob(Job):
         """Nothing is held, but data and store are made ready; Ctrl-C here ends the command."""
         if self.missing:
             check_data(self.missing.values(), self.options.data_dir)
+        self.store.prepare()
+        for line in changed_plugins(self.options.out, self.trials.values()):
+            print(line, flush=True)
+        if self.missing:
             self.store.mend()
             if self.options.fresh:
                 self.store.retire(self.missing)
@@ -154,12 +157,14 @@ def run_shown(
         run_trials(trials, names, options, progress)
 
 
-def check_machine(options: argparse.Namespace) -> None:
-    """Without a cluster's address, trials must fit on this machine."""
-    if not options.address:
-        from fedbench.tune.clusters import check_here
-
-        check_here(run_options(options))
+def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -> None:
+    """There must be a cluster at the address or, without one, trials must fit on this machine."""
+    if options.address:
+        check_address(options.address)
+        return
+    check_here(run_options(options))
+    for device in {config.run.device for config in configs}:
+        pick_device(device)
 
 
 def report_again(options: argparse.Namespace) -> None:

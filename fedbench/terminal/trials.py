@@ -3,11 +3,12 @@
 import argparse
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from fedbench.base.errors import UserError
+from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.settings import dump_yaml, load_yaml, merge, parse_assignments
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.config.resolve import without_leftovers
@@ -49,8 +50,14 @@ def read_config(options: argparse.Namespace) -> TrialConfig:
     """The config that the options name; a bare --resume takes the stored one."""
     if options.resume and not options.config and not options.set and (options.out / "config.yaml").is_file():
         return stored_config(options.out)
-    settings = without_leftovers(load_yaml(options.config)) if options.config else {}
-    return TrialConfig(**merge(settings, parse_assignments(options.set)))
+    changes = parse_assignments(options.set)
+    settings = without_leftovers(load_yaml(Path(options.config))) if options.config else {}
+    try:
+        return TrialConfig(**merge(settings, changes))
+    except ConfigError as error:
+        if not settings or changes:  # else it is the file that is wrong
+            raise
+        raise ConfigError(f"{options.config}: {error}") from None
 
 
 def check_folder(folder: TrialFolder, config: TrialConfig, resume: bool) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ def check_indicator(name: str, settings: Mapping[str, Any] | None = None) -> Non
     """
     given = nest(settings or {})
     config = tiny(given)
-    with said_as_broken_promise(RuntimeError):  # which tells of what was not announced
+    with said_as_broken_promise():  # such as what was not announced
         watched = run(config)
         final = final_tables(watched)
     alone = run(tiny({key: value for key, value in given.items() if key != "indicators"}))

@@ -28,6 +28,7 @@ def check_method(name: str, settings: Mapping[str, Any] | None = None, *, permut
     which the clients stand. A rule for which the order matters, and is meant to, says `permutation=False`.
     """
     given = merge(nest({"method.name": name}), nest(settings or {}))
+    promise(given["method"]["name"] == name, f"method '{name}': the settings name another, {given['method']['name']}")
     short = {**given, "rounds": 2}
     for bn in get_args(BatchNormRule):
         run(tiny({**short, "bn": bn}))

@@ -21,11 +21,11 @@ def promise(kept: bool, sentence: str) -> None:
 
 
 @contextmanager
-def said_as_broken_promise(kind: type[Exception] = UserError) -> Iterator[None]:
-    """What a run itself refuses is a broken promise, too; or another kind of error, if it is named."""
+def said_as_broken_promise() -> Iterator[None]:
+    """What a run itself refuses is a broken promise, too."""
     try:
         yield
-    except kind as error:
+    except UserError as error:
         raise AssertionError(str(error)) from error
 
 

@@ -3,7 +3,6 @@
 import logging
 import os
 import secrets
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,10 +23,10 @@ from ray.job_config import JobConfig
 
 from fedbench.base.errors import UserError
 from fedbench.data.official import cache_dir
+from fedbench.tune.fit import check_address, check_here, too_much
 from fedbench.tune.options import RunOptions
 
 GPU_SHARE = 0.25  # of a GPU, for each trial, where there are GPUs and nothing was asked for
-REACH_SECONDS = 5.0  # for an address to answer
 JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are being set up
 
 # glibc gives freed memory back to the system at once by default: large forwards then page-fault all the time.
@@ -37,10 +36,6 @@ WORKER_ENV = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-
-# gRPC's greeting: a client's, with an empty frame of settings, and the type of the frame that a server begins with.
-HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-HTTP2_SETTINGS = bytes([4])
 
 Say = Callable[[str], None]
 
@@ -130,60 +125,19 @@ def muted_stderr() -> Iterator[Callable[[], str]]:
             os.close(screen)
 
 
-def check_address(address: str) -> None:
-    """Whether a cluster could be there, by the greeting of its protocol: Ray itself would try for minutes."""
-    if address in ("auto", "local"):
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise UserError(f"--address {address}: expected HOST:PORT, such as 10.0.0.5:6379, or auto")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS) as connection:
-            if os.environ.get("RAY_USE_TLS") == "1":  # its greeting is encrypted
-                return
-            connection.sendall(HTTP2_PREFACE)
-            answer = connection.recv(9)
-    except OSError as error:
-        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-        raise UserError(f"--address {address}: no Ray cluster there ({reason})") from error
-    if answer[3:4] != HTTP2_SETTINGS:
-        raise UserError(f"--address {address}: no Ray cluster there (something else answers)")
-
-
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-
-
-def check_here(options: RunOptions) -> None:
-    """What this machine cannot hold is an error before anything is started."""
-    import torch
-
-    _check_fit(options, [(float(os.cpu_count() or 1), float(torch.cuda.device_count()))], "this machine has")
 
 
 def check_fit(options: RunOptions, say: Say = say) -> None:
     """What no node of the cluster can hold is an error; a cluster that grows is waited for, in so many words."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    try:
-        _check_fit(
-            options, [(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes], "the cluster's largest node has"
-        )
-    except UserError as error:
-        if not options.autoscaling:
-            raise
-        say(f"waiting for the cluster to grow ({error})")
-
-
-def _check_fit(options: RunOptions, nodes: list[tuple[float, float]], where: str) -> None:
-    gpus = options.gpus_per_trial or 0.0
-    if any(cpu >= options.cpus_per_trial and gpu >= gpus for cpu, gpu in nodes):
-        return
-    most_cpus, most_gpus = (max((node[i] for node in nodes), default=0.0) for i in (0, 1))
-    if most_cpus < options.cpus_per_trial:
-        raise UserError(f"--cpus-per-trial {options.cpus_per_trial:g}: {where} {most_cpus:g}")
-    if most_gpus < gpus:
-        raise UserError(f"--gpus-per-trial {gpus:g}: {where} {most_gpus:g}")
-    raise UserError("--cpus-per-trial, --gpus-per-trial: no node has both")
+    sizes = [(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes]
+    complaint = too_much(options, sizes, "the cluster's largest node has")
+    if complaint and not options.autoscaling:
+        raise UserError(f"{complaint}; ask for less, or say --autoscaling if it grows")
+    if complaint:
+        say(f"waiting for the cluster to grow ({complaint})")
 
 
 def private_token() -> Path:

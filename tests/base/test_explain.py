@@ -66,9 +66,12 @@ WRONG: list[tuple[dict[Any, Any], str]] = [
     ({"title": "x", "mood": "wilt"}, "mood = 'wilt': must be one of calm, wild (did you mean 'wild'?)"),
     ({"title": "x", "mood": ["calm", "wilt"]}, "mood.2 = 'wilt': must be one of calm, wild"),
     ({5: "x"}, "5 is not a key; must be a word"),
-    ({"title": "x", "sizes": {"wilt": 1}}, "sizes = 'wilt': must be one of calm, wild (did you mean 'wild'?)"),
-    ({"title": "x", "sizes": {5: 1}}, "sizes = 5: must be one of calm, wild"),
-    ({"title": "x", "named": {5: {}}}, "named = 5: must be a word"),
+    (
+        {"title": "x", "sizes": {"wilt": 1}},
+        "sizes: 'wilt' is not a key; must be one of calm, wild (did you mean 'wild'?)",
+    ),
+    ({"title": "x", "sizes": {5: 1}}, "sizes: 5 is not a key; must be one of calm, wild"),
+    ({"title": "x", "named": {5: {}}}, "named: 5 is not a key; must be a word"),
 ]
 
 

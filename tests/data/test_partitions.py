@@ -101,20 +101,20 @@ class Drawn(Partition[DataSettings]):
     ) -> list[Indices]:
         return next(self.draws)
 
-    def redraws(self) -> int:
-        rng, none = np.random.default_rng(0), np.arange(0)
-        return self.split(DataSettings(partition="drawn"), 1, none, none, rng)[1]
+    def redraws(self, clients: int) -> int:
+        rng, samples = np.random.default_rng(0), np.arange(3)
+        return self.split(DataSettings(partition="drawn"), clients, samples, samples, rng)[1]
 
 
 def test_redraws_are_bounded_and_end_in_an_error() -> None:
     draws = iter([[np.arange(3), np.arange(0)]] * (REDRAWS + 1))
     with pytest.raises(UserError, match="some client without data"):
-        Drawn(draws).redraws()
+        Drawn(draws).redraws(2)
     assert len(list(draws)) == 1
 
 
 def test_redraws_are_counted() -> None:
-    assert Drawn(iter([[np.arange(0)], [np.arange(0)], [np.arange(1)]])).redraws() == 2
+    assert Drawn(iter([[np.arange(0)], [np.arange(0)], [np.arange(1)]])).redraws(1) == 2
 
 
 @given(weights=st.lists(st.integers(0, 1000), min_size=1, max_size=40).filter(any), total=st.integers(0, 500))

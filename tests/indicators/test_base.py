@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fedbench import TrialConfig, simulate
-from fedbench.base.errors import ConfigError
+from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.fields import Strict
 from fedbench.indicators import INDICATORS, Column, Indicator, Observation, RoundMoment, register_indicator
 from fedbench.simulation.record import columns, round_columns
@@ -70,7 +70,7 @@ def test_a_new_indicator_of_ours_changes_no_hash(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("counting")
 def test_what_was_not_announced_cannot_be_recorded(tiny: Make) -> None:
-    with pytest.raises(RuntimeError, match="indicator 'count_clients' records the column 'never_announced' without"):
+    with pytest.raises(UserError, match="indicator 'count_clients' records the column 'never_announced' without"):
         next(iter(simulate(tiny(indicators__count_wrongly=True))))
 
 

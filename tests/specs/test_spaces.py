@@ -77,7 +77,8 @@ def test_fair_and_robust_tune_every_method_that_has_something_to_tune() -> None:
         "adaptive_gws",
         "attentive_law",
     }  # parts of FedLAW, with a space of their own or its settings
-    assert tuned == set(METHODS) - gamma - {"flower"}
+    built_in = {name for name in METHODS if METHODS.version(name) is None}  # other tests may have added theirs
+    assert tuned == built_in - gamma - {"flower"}
     for arm in fair.arms:
         assert {"clients.lr", "clients.weight_decay"} <= {parameter.key for parameter in arm.parameters}
 
@@ -154,7 +155,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("[0.01, 0.1]", "[0.2, 0.1]", "low is above high"),
     ("[0.01, 0.1]", "[0, 0.1]", "a logarithm needs numbers above 0"),
     ("[0.01, 0.1]", "[0.01, .inf]", "must be [low, high], two numbers"),
-    ("{loguniform: [0.01, 0.1]}", "{choice: []}", "a choice of nothing"),
+    ("{loguniform: [0.01, 0.1]}", "{choice: []}", "must be a list of values that is not empty"),
     ("{loguniform: [0.01, 0.1]}", "{int: [0.5, 2]}", "two whole numbers"),
     ("{loguniform: [0.01, 0.1]}", "{normal: [0, 1]}", "must have one of uniform, loguniform, int, choice"),
     ("{loguniform: [0.01, 0.1]}", "{uniform: [0, 1], step: 2}", "unknown key 'parameters.clients.lr.step'"),

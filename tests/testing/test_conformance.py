@@ -268,9 +268,12 @@ def test_a_data_set_that_breaks_a_promise_is_told_which(
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda n, samples, rng: np.array_split(samples, n - 1), "gives 1 shards"),
+        (lambda n, samples, rng: np.array_split(samples, n - 1), "a list of 2 arrays, one for each client, gave 1"),
         (lambda n, samples, rng: [samples] * n, "deals out a sample twice"),
-        (lambda n, samples, rng: np.array_split(np.arange(len(samples)), n), "not among those it was given"),
+        (
+            lambda n, samples, rng: np.array_split(np.arange(len(samples)), n),
+            "some of the samples that it was given, gave others",
+        ),
         (lambda n, samples, rng: np.array_split(np.random.permutation(samples), n), "draw from `rng` alone"),
         (lambda n, samples, rng: np.array_split(samples.astype(np.int32), n), "numpy array of int64"),
     ],
@@ -301,10 +304,10 @@ def meddling(moment: Any) -> Observation:
         (lambda moment: Observation({"other": 1.0}), "records the column 'other' without declaring it"),
         (
             lambda moment: Observation({"own_mean": cast(float, torch.ones(()))}),
-            "own_mean is a Tensor; must be a number",
+            "observe gave a Tensor for own_mean; must be a number",
         ),
         (lambda moment: Observation({"own_mean": float(next(calls))}), "it must keep nothing between rounds"),
-        (lambda moment: Observation(tables={"own": [(1, 2)]}), "a row of own has 2 values, its header 1"),
+        (lambda moment: Observation(tables={"own": [(1, 2)]}), "observe gave 2 values for a row of own; must be 1"),
         (lambda moment: Observation(), "it records nothing; turn it on"),
         (lambda moment: Observation({"own_mean": float("nan")}), "it records nothing; turn it on"),
         (lambda moment: Observation({"own_mean": 1.0}, {"own": [(1,)]}), None),

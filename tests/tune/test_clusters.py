@@ -17,7 +17,7 @@ import ray
 from fedbench import UserError
 from fedbench.search import main as search_main
 from fedbench.study import main
-from fedbench.tune import clusters
+from fedbench.tune import clusters, fit
 from fedbench.tune.options import RunOptions
 
 Command = Callable[..., tuple[int, str, str]]
@@ -100,7 +100,7 @@ def test_what_this_machine_cannot_hold_is_refused_even_when_dry(
 @pytest.mark.usefixtures("two_cpus")
 def test_what_no_node_of_a_cluster_can_hold_is_refused_or_waited_for_in_words() -> None:
     address = ray.get_runtime_context().gcs_address
-    clusters.check_address(address)  # a real one is let through
+    fit.check_address(address)  # a real one is let through
     options = RunOptions(Path("out"), cpus_per_trial=3)
     with pytest.raises(UserError, match="--cpus-per-trial 3: the cluster's largest node has 2"):
         clusters.check_fit(options)

@@ -8,13 +8,13 @@ import numpy as np
 from pydantic import Field
 
 from fedbench.base.errors import UserError
-from fedbench.base.fields import Count, Says, Share, Strict, fixed_name
-from fedbench.base.registry import Registry
+from fedbench.base.fields import Count, Positive, Share, Strict, fixed_name
+from fedbench.base.registry import Registry, with_brackets
 from fedbench.data.classes import Indices, Labels
 
 REDRAWS = 100
 
-Alpha = Annotated[float, Field(gt=0, le=1e30), Says("a number above 0")]
+Alpha = Positive
 Rho = Annotated[float, Field(ge=1, le=1e30)]
 
 
@@ -65,12 +65,28 @@ class Partition(ABC, Generic[S]):
         """Draw until no client is left without data: the shards, and the number of redraws that it took."""
         for redraws in range(REDRAWS):
             shards: list[Indices] = self.draw(settings, clients, samples, labels, rng)
+            if complaint := _not_shards(shards, clients, samples):
+                raise UserError(f"partition '{settings.partition}': draw must give {complaint}")
             if all(len(shard) for shard in shards):
                 return shards, redraws
         raise UserError(
             f"data.partition={settings.partition} over {clients} clients: {REDRAWS} draws all left some client without "
             "data; use fewer clients (clients.count), more data (data.train_size) or a larger data.alpha"
         )
+
+
+def _not_shards(shards: object, clients: int, samples: Indices) -> str | None:
+    """What a partition should have drawn, and what it has; None if all is well."""
+    if not isinstance(shards, list | tuple) or len(shards) != clients:
+        found = f"{len(shards)}" if isinstance(shards, list | tuple) else f"a {type(shards).__name__}"
+        return f"a list of {clients} arrays, one for each client, gave {found}"
+    for shard in shards:
+        if not isinstance(shard, np.ndarray) or shard.ndim != 1 or not np.issubdtype(shard.dtype, np.integer):
+            kind = f"{shard.dtype} {shard.shape}" if isinstance(shard, np.ndarray) else f"a {type(shard).__name__}"
+            return f"each client a one-dimensional array of whole numbers, gave {kind}"
+        if not np.isin(shard, samples).all():
+            return "each client some of the samples that it was given, gave others"
+    return None
 
 
 PARTITIONS: Registry[Partition[Any]] = Registry("partition", home="fedbench.data.partitions")
@@ -80,6 +96,7 @@ P = TypeVar("P", bound=type[Partition[Any]])
 
 def register_partition(version: str | None = None) -> Callable[[P], P]:
     """Decorate a Partition subclass; its name is the one that its Settings fix. Outside ones may give a `version`."""
+    with_brackets("register_partition()", version)
 
     def register(partition: P) -> P:
         PARTITIONS.add(fixed_name(partition.Settings, "partition"), partition(), version)

@@ -2,6 +2,9 @@
 
 from typing import Literal
 
+from pydantic import model_validator
+
+from fedbench.base.fields import wrong
 from fedbench.reports.checks.base import Check, Evidence, Group, register_check
 
 INFINITE = float("inf")
@@ -16,6 +19,14 @@ class Within(Check):
     """the lower bound, if any"""
     high: float = INFINITE
     """the upper bound, if any"""
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> "Within":
+        if (self.low, self.high) == (-INFINITE, INFINITE):
+            raise wrong("needs a bound; give it low, or high, or both")
+        if self.low >= self.high:
+            raise wrong(f"low = {self.low:g}: must be below high, {self.high:g}")
+        return self
 
     def evidence(self, group: Group) -> Evidence:
         """The value itself."""

@@ -85,6 +85,8 @@ METRICS = Metrics()
 
 def register_metric(name: str, metric: Metric) -> None:
     """Make a metric known by its name."""
+    if not isinstance(metric, Metric) or not callable(metric.read):
+        raise ConfigError(f"metric '{name}': must be a Metric, with a function that reads it")
     METRICS.add(name, metric)
 
 

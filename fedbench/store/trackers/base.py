@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from fedbench.base.registry import Registry
+from fedbench.base.errors import ConfigError
+from fedbench.base.registry import Registry, with_brackets
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName, name_alone
 from fedbench.simulation import Callback, Record, Simulation
@@ -26,8 +27,11 @@ T = TypeVar("T", bound=type[Tracker])
 
 def register_tracker(name: str) -> Callable[[T], T]:
     """Decorate a Tracker subclass."""
+    with_brackets("register_tracker('name')", name)
 
     def register(tracker: T) -> T:
+        if not isinstance(tracker, type) or not issubclass(tracker, Tracker):
+            raise ConfigError(f"tracker '{name}': must be a subclass of Tracker")
         TRACKERS.add(name, tracker)
         return tracker
 

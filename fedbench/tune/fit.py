@@ -1,0 +1,54 @@
+"""What can be said against a cluster, or this machine, before Ray is imported."""
+
+import os
+import socket
+
+from fedbench.base.errors import UserError
+from fedbench.tune.options import RunOptions
+
+REACH_SECONDS = 5.0  # for an address to answer
+
+# gRPC's greeting: a client's, with an empty frame of settings, and the type of the frame that a server begins with.
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+HTTP2_SETTINGS = bytes([4])
+
+
+def check_address(address: str) -> None:
+    """Whether a cluster could be there, by the greeting of its protocol: Ray itself would try for minutes."""
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UserError(f"--address {address}: expected HOST:PORT, such as 10.0.0.5:6379, or auto")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS") == "1":  # its greeting is encrypted
+                return
+            connection.sendall(HTTP2_PREFACE)
+            answer = connection.recv(9)
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise UserError(f"--address {address}: no Ray cluster there ({reason})") from error
+    if answer[3:4] != HTTP2_SETTINGS:
+        raise UserError(f"--address {address}: no Ray cluster there (something else answers)")
+
+
+def check_here(options: RunOptions) -> None:
+    """What this machine cannot hold is an error before anything is started."""
+    import torch
+
+    here = (float(os.cpu_count() or 1), float(torch.cuda.device_count()))
+    if complaint := too_much(options, [here], "this machine has"):
+        raise UserError(f"{complaint}; ask for less")
+
+
+def too_much(options: RunOptions, nodes: list[tuple[float, float]], where: str) -> str | None:
+    """What of a trial fits on none of the nodes, each with so many CPUs and GPUs; None if it fits on one."""
+    gpus = options.gpus_per_trial or 0.0
+    if any(cpu >= options.cpus_per_trial and gpu >= gpus for cpu, gpu in nodes):
+        return None
+    most_cpus, most_gpus = (max((node[i] for node in nodes), default=0.0) for i in (0, 1))
+    for name, wanted, most in (("cpus", options.cpus_per_trial, most_cpus), ("gpus", gpus, most_gpus)):
+        if most < wanted:
+            return f"--{name}-per-trial {wanted:g}: {where} {most:g}"
+    return "--cpus-per-trial, --gpus-per-trial: no node has both"

@@ -102,7 +102,7 @@ class StudyProgress(LiveLine):
         self._warned: set[str] = set()
         self.latest = ""
         self._started = self._printed = time.monotonic()
-        self._before = 0  # rounds that were done when the clock was started, or before a trial was resumed
+        self._before: int | None = None  # rounds of the first news, which starts the clock, or from before a resume
         if console.is_terminal:
             columns = (plain("counts"), BarColumn(bar_width=24), TimeRemainingColumn())
             self._bar = Progress(*columns, plain("latest"), console=console)
@@ -112,10 +112,9 @@ class StudyProgress(LiveLine):
     def update(self, hash_: str, round_: int, accuracy: float) -> None:
         """A trial has got to a round."""
         self.running.add(hash_)
-        if not self.scores:  # the clock starts here: until now Ray did, and data were read
-            self._started, self._before = time.monotonic(), sum(self.rounds.values()) + round_
-        elif hash_ not in self.scores:
+        if self._before is not None and hash_ not in self.scores:
             self._before += round_ - 1
+        self._start_clock(round_)
         self.rounds[hash_], self.scores[hash_] = round_, accuracy
         self.latest = self._standing(hash_)
         self._show()
@@ -142,6 +141,7 @@ class StudyProgress(LiveLine):
         self.running.discard(hash_)
         self.outcomes[hash_] = outcome
         self.rounds[hash_] = self.trials[hash_].rounds
+        self._start_clock(self.rounds[hash_])
         self.latest = f"{self.names[hash_]}: {detail}"
         self._show()
         if self._bar is None:
@@ -164,10 +164,15 @@ class StudyProgress(LiveLine):
         trouble = f", {bad} diverged or failed" if bad else ""
         return f"{ended}/{len(self.trials)} done, {len(self.running)} running, {waiting} waiting{trouble}"
 
+    def _start_clock(self, rounds: int) -> None:
+        """At the first news: until then Ray was started and data were read."""
+        if self._before is None:
+            self._started, self._before = time.monotonic(), rounds
+
     def _left(self) -> str:
-        """The time left, in words, by the rounds since the first one; none before there are any."""
+        """The time left, in words, by the rounds since the first news; none before there are any."""
         total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
-        if done <= self._before:
+        if self._before is None or done <= self._before:
             return ""
         return f", {clock((time.monotonic() - self._started) / (done - self._before) * (total - done))} left"
 

@@ -19,6 +19,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 from ray._private import ray_constants
+from ray._private.parameter import RayParams
 from ray.job_config import JobConfig
 
 from fedbench.base.errors import UserError
@@ -67,6 +68,7 @@ def cluster(options: RunOptions, say: Say = say) -> Iterator[None]:
 def _start(options: RunOptions, say: Say) -> None:
     """Start a cluster on this machine."""
     say("starting Ray")
+    free_agent_port()
     token = private_token()
     os.environ.update(WORKER_ENV)  # inherited by workers; a runtime_env would throw Ray's warm ones away
     try:
@@ -81,6 +83,16 @@ def _start(options: RunOptions, say: Say) -> None:
         raise UserError(f"Ray did not start ({_first_line(error)}); try again, or look into Ray's logs") from error
     if options.dashboard:
         say(f"dashboard: http://{context.dashboard_url} (it asks for the token in {token})")
+
+
+def free_agent_port() -> None:
+    """Let the node's agent, which the dashboard asks for logs, take any free port; two nodes would want the same one.
+
+    `ray start` has an option for it, `ray.init` takes what its parameters have by default.
+    """
+    wanted = ray_constants.DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
+    start = RayParams.__init__
+    start.__defaults__ = tuple(None if value == wanted else value for value in start.__defaults__ or ())
 
 
 def _join(options: RunOptions, say: Say) -> None:

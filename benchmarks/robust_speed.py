@@ -42,8 +42,8 @@ def setting(m: int) -> tuple[Cohort, Server]:
 
 
 def rules() -> Iterator[tuple[str, MethodSettings]]:
-    """Every method without a proxy set, with its defaults; robust ones with mixing, too."""
-    for name in METHODS:
+    """Every method of fedbench without a proxy set, with its defaults; robust ones with mixing, too."""
+    for name in (name for name in METHODS if METHODS.get(name).__module__.startswith("fedbench.")):
         variants = [{}, {"method.pre": "nnm"}] if "pre" in METHODS.get(name).Settings.model_fields else [{}]
         for changes in variants:
             try:

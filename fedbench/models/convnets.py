@@ -1,4 +1,4 @@
-"""Plain convolutional nets: LeNet-5, SimpleCNN and AlexNet for small images."""
+"""Plain convolutional nets: LeNet-5, SimpleCNN and two AlexNets for small images."""
 
 from torch import nn
 
@@ -73,3 +73,29 @@ def alexnet(shape: Shape, num_classes: int) -> nn.Module:
         nn.ReLU(),
         nn.Linear(4096, num_classes),
     )
+
+
+@register_model("alexnet_small")
+def alexnet_small(shape: Shape, num_classes: int) -> nn.Module:
+    """AlexNet cut down for CIFAR: two 5x5 convs of 64, each with a pool and a local response norm, fc 384 - 192."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        _response_norm(),
+        nn.Conv2d(64, 64, 5, padding=2),
+        nn.ReLU(),
+        _response_norm(),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        nn.Flatten(),
+        nn.Linear(64 * _pooled(shape, (-1, 2), (-1, 2)), 384),
+        nn.ReLU(),
+        nn.Linear(384, 192),
+        nn.ReLU(),
+        nn.Linear(192, num_classes),
+    )
+
+
+def _response_norm() -> nn.LocalResponseNorm:
+    """Over four neighbouring channels, as the first CIFAR networks had it."""
+    return nn.LocalResponseNorm(4, alpha=0.001 / 9, beta=0.75, k=1)

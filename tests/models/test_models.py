@@ -26,6 +26,12 @@ def test_parameter_counts_are_the_papers(name: str, shape: tuple[int, int, int],
     assert len(make(name, shape).w) == count
 
 
+@pytest.mark.parametrize(("name", "count"), [("alexnet", 23_272_266), ("alexnet_small", 1_756_426)])
+def test_an_alexnet_can_be_large_or_small(name: str, count: int) -> None:
+    with torch.device("meta"):
+        assert sum(parameter.numel() for parameter in build(name, COLOUR, 10).parameters()) == count
+
+
 def test_all_models_of_the_paper_are_there() -> None:
     wanted = "mlp lenet5 simple_cnn alexnet resnet8 resnet20 resnet56 resnet110 wrn56_4 densenet121"
     assert set(wanted.split()) <= set(MODELS)

@@ -8,10 +8,11 @@ import pandas as pd
 from fedbench.base.settings import in_words
 from fedbench.reports.tables import Place, Tables
 from fedbench.specs.expand import ScaledStudy
-from fedbench.specs.names import text_label
+from fedbench.specs.names import Mark, text_label
 from fedbench.specs.paper import Key, paper_numbers, row_keys
 
 VERDICTS = ("agrees", "differs", "not run", "not comparable")
+UNSURE: Mapping[Mark, str] = {"W": "setting guessed", "I": "setting inferred"}
 COLUMNS = (
     *("table", "cell", "ours", "paper", "difference", "tolerance"),
     *("gain", "gain_low95", "gain_high95", "paper_gain", "verdict", "remark"),
@@ -47,7 +48,8 @@ def _row(study: ScaledStudy, name: str, key: Key, paper: Mapping[Key, float], pl
     if comparable and baseline in paper:
         row["paper_gain"] = paper[key] - paper[baseline]
     if place:
-        row |= _ours(study, place, paper[key], row["tolerance"], comparable)
+        row |= _ours(place, paper[key], row["tolerance"], comparable)
+        row["remark"] = "; ".join(_remarks(study, name, place)) or None
     for exception in reference.not_comparable:
         if all(labels.get(axis) in wanted for axis, wanted in exception.where.items()):
             row |= {"verdict": "not comparable", "remark": exception.why}
@@ -56,17 +58,23 @@ def _row(study: ScaledStudy, name: str, key: Key, paper: Mapping[Key, float], pl
     return row
 
 
-def _ours(study: ScaledStudy, place: Place, paper: float, tolerance: float, comparable: bool) -> dict[str, Any]:
-    """Our number beside the paper's, what follows, and what must be known of it."""
-    numbers, remarks, row = place.numbers, list[str](), dict[str, Any]()
-    if guessed := study.guessed(place.cells[0].labels):
-        remarks.append(f"setting guessed: {', '.join(guessed)}")
+def _remarks(study: ScaledStudy, table: str, place: Place) -> list[str]:
+    """What must be known of a place: settings behind it that the paper does not state, and missing seeds."""
+    remarks, numbers = list[str](), place.numbers
+    for mark, words in UNSURE.items():
+        found = [key for cell in place.cells for key in study.marked(mark, cell, place.metric, table)]
+        remarks += [f"{words}: {', '.join(dict.fromkeys(found))}"] if found else []
+    partly = 0 < numbers["n"] < numbers["seeds"]
+    return [*remarks, f"{numbers['n']} of {numbers['seeds']} seeds"] if partly else remarks
+
+
+def _ours(place: Place, paper: float, tolerance: float, comparable: bool) -> dict[str, Any]:
+    """Our number beside the paper's, and what follows."""
+    numbers, row = place.numbers, dict[str, Any]()
     if numbers["n"]:
         difference = numbers["mean"] - paper
         row |= {"ours": numbers["mean"], "difference": difference}
         row["verdict"] = "agrees" if abs(difference) <= tolerance else "differs"
         if comparable:
             row |= {f"gain{part}": numbers.get(f"difference{part}") for part in ("", "_low95", "_high95")}
-        if numbers["n"] < numbers["seeds"]:
-            remarks.append(f"{numbers['n']} of {numbers['seeds']} seeds")
-    return {**row, "remark": "; ".join(remarks)} if remarks else row
+    return row

@@ -12,7 +12,7 @@ from fedbench.reports.beside import beside
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.figures import FORMATS, draw
 from fedbench.reports.sheets import latex, markdown
-from fedbench.reports.shown import sheet
+from fedbench.reports.shown import claims_sheet, sheet
 from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store, StoredTrial
@@ -52,6 +52,7 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     findings = check_claims(study, trials)
     if findings:
         files.append(write_text(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
+        files.append(write_text(folder / "claims.md", markdown(claims_sheet(study, findings))))
     files.append(write_text(folder / "trials.csv", trials_frame(study, trials).to_csv(index=False)))
     rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
     files.append(write_bytes(folder / "rounds.csv.gz", rounds))
@@ -73,7 +74,7 @@ def _stem(study: ScaledStudy, name: str) -> str:
 def _possible(study: ScaledStudy) -> list[str]:
     """The names of all files that a report may write."""
     tables = [f"{_stem(study, name)}.{ending}" for name in study.study.tables for ending in ("csv", "md", "tex")]
-    return [*tables, "claims.csv", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in FORMATS)]
+    return [*tables, "claims.csv", "claims.md", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in FORMATS)]
 
 
 def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Path, remarks: list[str]) -> list[Path]:
@@ -104,6 +105,7 @@ def claims_frame(findings: list[Finding]) -> pd.DataFrame:
             "high95": finding.spread.high,
             "n": finding.spread.n,
             "verdict": finding.verdict,
+            "paper": str(finding.paper or ""),
             "guessed": ", ".join(finding.guessed),
         }
         for finding in findings

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fedbench.base.settings import in_words
 from fedbench.config import LAST_ROUNDS
 from fedbench.reports.beside import beside
+from fedbench.reports.claims import Finding
 from fedbench.reports.sheets import Entry, Sheet, over_seeds
 from fedbench.reports.tables import Place, best_places
 from fedbench.specs.expand import ScaledStudy
@@ -37,6 +38,13 @@ def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Seque
         caption=f"{caption(study, name)}, {'; '.join(_reading(study, table, filled, bool(best)))}",
         remarks=remarks,
     )
+
+
+def claims_sheet(study: ScaledStudy, findings: Sequence[Finding]) -> Sheet:
+    """The paper's claims with their verdicts and evidence; what must be known of the evidence stands with it."""
+    heads = ["verdict", "claim", "at", "evidence"]
+    rows = [[f.verdict, f.says, f.at, "; ".join([f.evidence, *f.remarks])] for f in findings]
+    return Sheet(heads, rows, f"{study.study.title}{note(study)}: claims, with 95 % intervals")
 
 
 def _head(table: TableSpec, column: Key) -> str:

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from fedbench.base.errors import ConfigError, unknown
-from fedbench.base.explain import is_key, keys
 from fedbench.base.settings import leaves, merge, nest
-from fedbench.config import TrialConfig
 from fedbench.simulation.record import columns
+from fedbench.specs.marks import check_marks
 from fedbench.specs.names import Label, Where, text_label
 from fedbench.specs.paper import paper_numbers
 from fedbench.specs.study import Study
@@ -55,7 +54,7 @@ def check_study(stem: str, study: Study) -> None:
                 raise ConfigError(f"{stem}: {kind}.{name}: becomes a file's name; use letters, digits, - and _")
     _check_labels(stem, study)
     _check_baseline(stem, study)
-    _check_marks(stem, study)
+    check_marks(stem, study, known_labels(study))
     for name in study.tables:
         paper_numbers(stem, study, name)
 
@@ -93,6 +92,8 @@ def _check_baseline(stem: str, study: Study) -> None:
     for number, claim in enumerate(study.claims, start=1):
         if claim.show != "value" and not study.baseline:
             raise ConfigError(f"{stem}: claims.{number}: show = {claim.show!r} needs a baseline; give the study one")
+        if both := [axis for axis in claim.over if axis in claim.names]:
+            raise ConfigError(f"{stem}: claims.{number}: over names {both[0]}, which its check needs; leave it out")
         if complaint := claim.complaint({axis: [label] for axis, label in study.baseline.items()}):
             raise ConfigError(f"{stem}: claims.{number}: {complaint}")
 
@@ -135,19 +136,9 @@ def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
     for name, plot in study.plots.items():
         yield f"plots.{name}", {**{axis: [] for axis in plot.axes}, **plot.where}
     for number, claim in enumerate(study.claims, start=1):
-        yield f"claims.{number}", claim.names
+        yield f"claims.{number}", {**claim.names, **{axis: [] for axis in claim.over}}
         yield f"claims.{number}", claim.where
+    for key, mark in study.marks.items():
+        yield from ((f"marks.{key}", rule.where) for rule in (mark if isinstance(mark, list) else ()))
     for exception in study.reference.not_comparable if study.reference else ():
         yield "reference.not_comparable", exception.where
-
-
-def _check_marks(stem: str, study: Study) -> None:
-    """A mark is for a setting or an axis, or for labels of an axis."""
-    known = known_labels(study)
-    for key, mark in study.marks.items():
-        if isinstance(mark, Mapping) and key in known:
-            labels = list(map(text_label, known[key]))
-            if wrong := [label for label in mark if label not in labels]:
-                raise ConfigError(f"{stem}: marks.{key}: {unknown('value', wrong[0], labels)}")
-        elif isinstance(mark, Mapping) or (key not in known and not is_key(TrialConfig, key)):
-            raise ConfigError(f"{stem}: marks: {unknown('axis or setting', key, [*known, *keys(TrialConfig)])}")

@@ -14,7 +14,8 @@ from fedbench.config.naming import RunName
 from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
-from fedbench.specs.names import Axis, Label, ScaleName, Where, named, text_label, variant_name
+from fedbench.specs.marks import marked
+from fedbench.specs.names import Axis, Label, Mark, ScaleName, Where, named, text_label, variant_name
 from fedbench.specs.study import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
@@ -74,13 +75,10 @@ class ScaledStudy:
         words = [named(axis, label) for axis, label in cell.labels.items() if len(self.whole[axis]) > 1]
         return RunName(self.name, ", ".join(words), seed)
 
-    def guessed(self, labels: Mapping[str, Label]) -> list[str]:
-        """The settings behind a cell that are a weak guess (mark W), by name."""
-        return [
-            key
-            for key, mark in self.study.marks.items()
-            if (mark.get(text_label(labels[key])) if isinstance(mark, Mapping) and key in labels else mark) == "W"
-        ]
+    def marked(self, mark: Mark, cell: Cell, metric: str, table: str | None = None) -> list[str]:
+        """The settings behind a cell that have a mark (W: a weak guess), by name; of a claim, without a table."""
+        config = next(iter(cell.trials.values()))
+        return marked(self.study, mark, cell.labels, config, metric, table)
 
 
 def study_files() -> dict[str, Path]:
@@ -146,7 +144,7 @@ def _check_axes(study: ScaledStudy) -> None:
     parts = {f"tables.{name}": [*table.axes, *table.where] for name, table in study.study.tables.items()}
     parts |= {f"plots.{name}": [*plot.axes, *plot.where] for name, plot in study.study.plots.items()}
     claims = enumerate(study.study.claims, start=1)
-    parts |= {f"claims.{number}": [*claim.names, *claim.where] for number, claim in claims}
+    parts |= {f"claims.{number}": [*claim.names, *claim.over, *claim.where] for number, claim in claims}
     parts["baseline"] = list(study.study.baseline)
     for name, axes in parts.items():
         if missing := [axis for axis in axes if axis not in study.whole]:

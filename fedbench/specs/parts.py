@@ -122,6 +122,8 @@ class ClaimSpec(Strict):
     """the value itself, or its difference or relative gain (in %) to the baseline"""
     where: Where = {}
     """only these labels of an axis"""
+    over: list[str] = []
+    """axes along which values are taken together: pooled for metrics that can, else their mean"""
     source: str | None = None
     """whose claim it is, where it is not the paper's"""
 

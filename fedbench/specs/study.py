@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, one_of, wrong
 from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
-from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, PlotSpec, ScoreSpec, TableSpec
+from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, MetricName, PlotSpec, ScoreSpec, TableSpec
 from fedbench.store.metrics import METRICS
 
 
@@ -53,6 +53,18 @@ class Reference(Strict):
         return self.tolerance
 
 
+class MarkRule(Strict):
+    """How sure a setting is at some places; without a condition, at all. Of several that fit, the last one counts."""
+
+    mark: Mark
+    where: Where = {}
+    """only these labels of an axis"""
+    tables: list[str] = []
+    """only in these tables"""
+    values: list[MetricName] = []
+    """only what is about these metrics"""
+
+
 PlotChoice = one_of("kind", PLOTS.get, PLOTS, default="curves")
 CheckChoice = one_of("check", CHECKS.get, CHECKS)
 
@@ -88,8 +100,8 @@ class Study(Strict):
     """the paper's claims, each with a check"""
     scales: Annotated[dict[ScaleName, ScaleSpec], Field(min_length=1)]
     """what quick, paper and tiny change"""
-    marks: dict[str, Mark | dict[str, Mark]] = {}
-    """how sure a setting of the paper is, or labels of an axis: S stated, I inferred, W a weak guess"""
+    marks: dict[str, Mark | dict[str, Mark] | list[MarkRule]] = {}
+    """how sure a setting of the paper is, labels of an axis, or places: S stated, I inferred, W a weak guess"""
     reference: Reference | None = None
     """the paper's numbers"""
 

@@ -76,8 +76,8 @@ def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
         print(f"\n{title}: claims at this scale (95 % intervals, not corrected for their number)")
     for finding in report.findings:
         at = f" [{finding.at}]" if finding.at else ""
-        guessed = f" (setting guessed: {', '.join(finding.guessed)})" if finding.guessed else ""
-        print(f"{finding.verdict:12}  {finding.says}{at}: {finding.evidence}{guessed}")
+        remarks = f" ({'; '.join(finding.remarks)})" if finding.remarks else ""
+        print(f"{finding.verdict:12}  {finding.says}{at}: {finding.evidence}{remarks}")
 
 
 def show_parity(title: str, frame: "pd.DataFrame") -> None:

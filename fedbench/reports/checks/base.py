@@ -33,31 +33,38 @@ class Evidence:
     left: Sequence[Label] = ()
 
 
+Cells = tuple[Cell, ...]  # mostly one; several where a claim takes them together
+Read = Callable[[Cells, str], Values]
+
+
 @dataclass(frozen=True)
 class Group:
     """The cells of one place, found by their labels on the axes that the check uses; `read` gives numbers by seed."""
 
     claim: ClaimSpec
-    cells: Mapping[tuple[Label, ...], Cell]
+    cells: Mapping[tuple[Label, ...], Cells]
     axes: Sequence[str]
-    read: Callable[[Cell, str], Values]
+    read: Read
     baseline: Mapping[str, Label]
 
-    def at(self, point: Mapping[str, Label]) -> Values:
-        """The claim's value at a point; nothing where it was not run."""
-        cell = self.cells.get(tuple(point[axis] for axis in self.axes))
-        return self.read(cell, self.claim.value) if cell else {}
+    def at(self, point: Mapping[str, Label], metric: str | None = None) -> Values:
+        """The claim's value, or another metric, at a point; nothing where it was not run."""
+        cells = self.cells.get(tuple(point[axis] for axis in self.axes))
+        return self.read(cells, metric or self.claim.value) if cells else {}
 
-    def points(self, axis: str) -> tuple[dict[Label, Values], list[Label]]:
-        """The claim's values along the one axis that the check uses, and the points that were run, but lack a seed.
+    def points(
+        self, axis: str, elsewhere: Mapping[str, Label] | None = None
+    ) -> tuple[dict[Label, Values], list[Label]]:
+        """The claim's values along an axis, and the points that were run, but lack a seed.
 
-        Numbers are in ascending order, words in the file's.
+        Numbers are in ascending order, words in the file's; elsewhere: the point on the other axes, if there are any.
         """
-        labels: list[Label] = [label for (label,) in self.cells]
+        position = list(self.axes).index(axis)
+        labels: list[Label] = list(dict.fromkeys(labels[position] for labels in self.cells))
         numbers = [label for label in labels if isinstance(label, int | float)]
         if len(numbers) == len(labels):
             labels = list(sorted(numbers))
-        known = {label: values for label in labels if (values := self.at({axis: label}))}
+        known = {label: values for label in labels if (values := self.at({**(elsewhere or {}), axis: label}))}
         seeds = set[int]().union(*known.values())
         left = [label for label, values in known.items() if len(values) < len(seeds)]
         return {label: values for label, values in known.items() if label not in left}, left
@@ -106,10 +113,14 @@ class PairCheck(Check):
             return f"compares {point_label(self.point)} with itself; name another point, or another 'against'"
         return None
 
+    def other(self, group: Group) -> Point:
+        """The point that is compared with."""
+        against = self.against or {axis: group.baseline[axis] for axis in self.point if axis in group.baseline}
+        return {**self.point, **against}
+
     def differences(self, group: Group, sign: int = 1) -> Evidence:
         """The paired differences between two points, positive if the first (sign 1) or the second (-1) is larger."""
-        against = self.against or {axis: group.baseline[axis] for axis in self.point if axis in group.baseline}
-        other = {**self.point, **against}
+        other = self.other(group)
         sample = [sign * difference for difference in paired_differences(group.at(self.point), group.at(other))]
         names = (point_label(self.point), point_label(other))
         return Evidence(f"{self.subject}, {' - '.join(names[::sign])}:", sample, digits=self.metric.digits)

@@ -17,7 +17,6 @@ class HigherThan(Check):
 
     def evidence(self, group: Group) -> Evidence:
         """The difference of two metrics."""
-        (cell,) = group.cells.values()
-        sample = paired_differences(group.read(cell, self.value), group.read(cell, self.than))
+        sample = paired_differences(group.at({}), group.at({}, self.than))
         text = f"{self.metric.label} - {METRICS.get(self.than).label}:"
         return Evidence(text, sample, digits=self.metric.digits)

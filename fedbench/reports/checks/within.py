@@ -30,9 +30,8 @@ class Within(Check):
 
     def evidence(self, group: Group) -> Evidence:
         """The value itself."""
-        (cell,) = group.cells.values()
         bounds = f"between {self.low:g} and {self.high:g}"
         if self.low == -INFINITE or self.high == INFINITE:
             bounds = f"below {self.high:g}" if self.low == -INFINITE else f"above {self.low:g}"
-        values = list(group.read(cell, self.value).values())
+        values = list(group.at({}).values())
         return Evidence(f"{self.subject} ({bounds}):", values, self.low, self.high, self.metric.digits)

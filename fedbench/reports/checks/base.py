@@ -143,6 +143,29 @@ class AxisCheck(Check):
         return short(self.axis)
 
 
+class SweptPairCheck(PairCheck):
+    """About two points, each followed along an axis."""
+
+    axis: str
+    """the axis along which both are followed"""
+
+    @property
+    def names(self) -> Where:
+        """The axes of both points with their labels, and the axis."""
+        return {**super().names, self.axis: []}
+
+    def complaint(self, baseline: Where) -> str | None:
+        """The axis is followed, so no point may lie on it."""
+        if self.axis in super().names:
+            return f"point names {self.axis}, which it is followed along; name it once"
+        return super().complaint(baseline)
+
+    @property
+    def axis_name(self) -> str:
+        """The axis, in short."""
+        return short(self.axis)
+
+
 C = TypeVar("C", bound=ClaimSpec)
 
 
@@ -179,6 +202,12 @@ def leave_one_out(
         sample.append(points[label][seed] - other[seed])
         chosen.append(label)
     return sample, chosen
+
+
+def slopes(points: Sequence[Values]) -> list[float]:
+    """The least-squares slope over points in order (steps count alike), of every seed that all have."""
+    seeds = sorted(set(points[0]).intersection(*points)) if len(points) > 1 else []
+    return [float(np.polyfit(range(len(points)), [point[seed] for point in points], 1)[0]) for seed in seeds]
 
 
 def listed(labels: Sequence[Label]) -> str:

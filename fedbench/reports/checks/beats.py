@@ -1,6 +1,9 @@
 """One point beats another."""
 
-from typing import Literal
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from fedbench.reports.checks.base import Evidence, Group, PairCheck, register_check
 
@@ -12,7 +15,11 @@ class Beats(PairCheck):
     check: Literal["beats"]
     wins: Literal["higher", "lower"] = "higher"
     """which of two values wins"""
+    by: Annotated[float, Field(ge=0)] = 0.0
+    """how much the difference must be above"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The paired difference between two points has the claimed sign."""
-        return self.differences(group, 1 if self.wins == "higher" else -1)
+        """The paired difference between two points has the claimed sign, and size."""
+        difference = self.differences(group, 1 if self.wins == "higher" else -1)
+        text = f"{difference.text.rstrip(':')} (above {self.by:g}):" if self.by else difference.text
+        return replace(difference, text=text, low=self.by)

@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-import numpy as np
-
-from fedbench.reports.checks.base import AxisCheck, Evidence, Group, register_check
+from fedbench.reports.checks.base import AxisCheck, Evidence, Group, register_check, slopes
 
 
 @register_check
@@ -18,12 +16,7 @@ class Trend(AxisCheck):
     def evidence(self, group: Group) -> Evidence:
         """The least-squares slope over the points of the axis, in order (steps count alike), has the claimed sign."""
         values, left = group.points(self.axis)
-        points = list(values.values())
-        if len(points) < 2:
-            return Evidence("", [])
         sign = 1 if self.direction == "rises" else -1
-        slopes = [
-            float(np.polyfit(range(len(points)), [point[seed] for point in points], 1)[0]) for seed in sorted(points[0])
-        ]
+        sample = [sign * slope for slope in slopes(list(values.values()))]
         text = f"{self.subject}, {self.direction.removesuffix('s')} a step of {self.axis}:"
-        return Evidence(text, [sign * slope for slope in slopes], digits=self.metric.digits + 1, left=left)
+        return Evidence(text, sample, digits=self.metric.digits + 1, left=left)

@@ -32,6 +32,17 @@ def before_critical(name: str) -> Reader:
     return read
 
 
+def gained_at_critical(trial: TrialData) -> float | None:
+    """How much of the final accuracy, above chance, the critical point's round has, in percent."""
+    critical, final = trial.summary.get("critical_round"), trial.summary.get("final_accuracy")
+    rounds, classes = trial.table("rounds"), trial.table("partition")
+    if critical is None or final is None or rounds.empty or classes.empty:
+        return None
+    scored = rounds[rounds["round"] >= critical]["test_accuracy"].dropna()
+    chance = 1 / classes["class"].nunique()
+    return float(100 * (scored.iloc[0] - chance) / (final - chance)) if len(scored) and final > chance else None
+
+
 def first_two(values: "pd.Series[float]") -> float:
     """The mean of the first two rounds."""
     return float(values.iloc[:2].mean())
@@ -40,6 +51,10 @@ def first_two(values: "pd.Series[float]") -> float:
 register_metric("critical_round", Metric("critical point (round)", summary("critical_round"), 1))
 register_metric("coherence_peak", Metric("peak of the local gradient coherence", column("coherence_mean", max), 3))
 register_metric("coherence_late", Metric("local gradient coherence, last 10 rounds", column("coherence_mean", late), 3))
+register_metric(
+    "gained_at_critical",
+    Metric("share of the final accuracy at the critical point, above chance, %", gained_at_critical),
+)
 for _group in ("balanced", "imbalanced"):
     _early = before_critical(f"coherence_mean_{_group}")
     register_metric(

@@ -1,16 +1,96 @@
-"""Any column of rounds.csv, and any indicator, as a metric: what it is in the last rounds."""
+"""Any column of rounds.csv, and any indicator, as a metric: what it is at some time of a run, or how it changes."""
 
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedbench.base.statistics import quartile_skewness
+from fedbench.config.identity import LAST_ROUNDS
+from fedbench.indicators.base import Column
 from fedbench.simulation.record import columns
-from fedbench.store.metrics.base import METRICS, Metric, column, indicator, late
+from fedbench.store.metrics.base import EARLY, METRICS, Metric, Reducer, TrialData, early, late, mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NORMAL = 1.4826  # standard deviations of a normal distribution in its median deviation
 
 
-def late_of(name: str) -> Metric | None:
-    """The mean of a column over the last 10 rounds; None if there is no such column."""
-    known = columns().get(name)
+def first_half(values: "pd.Series[float]") -> float:
+    """The mean over the first half of the rounds, or the first value if there is none so early."""
+    first = values[values.index <= values.index.max() / 2]
+    return float(first.mean() if len(first) else values.iloc[0])
+
+
+def fall(values: "pd.Series[float]") -> float:
+    """How far the mean of the last ten rounds is below the highest mean of any ten in a row."""
+    means = values.rolling(min(LAST_ROUNDS, len(values))).mean()
+    return float(means.max() - means.iloc[-1])
+
+
+def variation(values: "pd.Series[float]") -> float:
+    """How much it varies over rounds, after the first tenth: the median deviation in percent of the median.
+
+    Scaled so that it is the relative standard deviation of normal values; single outliers do not count.
+    """
+    later = values[values.index > EARLY * values.index.max()]
+    median = later.median()
+    return float(100 * NORMAL * (later - median).abs().median() / abs(median)) if median else float("nan")
+
+
+class Family(NamedTuple):
+    """Metrics of one prefix: an example, how rounds are reduced, that in words, and whether the unit stays."""
+
+    example: str
+    reduce: Reducer
+    words: str
+    unit: bool = True
+
+
+FAMILIES = {
+    "late_": Family("train_loss", late, "last 10 rounds"),
+    "early_": Family("test_accuracy", early, "first tenth of the rounds"),
+    "first_half_": Family("test_accuracy", first_half, "first half of the rounds"),
+    "mean_": Family("norm_w", mean, "mean over rounds"),
+    "fall_": Family("test_accuracy", fall, "fall from its peak to the end"),
+    "variation_": Family("r", variation, "variation over rounds, %", unit=False),
+    "skewness_": Family("r", quartile_skewness, "skewness over rounds, by quartiles", unit=False),
+}
+POOLED = ("skewness_",)  # of several trials: over the rounds of all of them
+
+
+def metric_of(prefix: str, name: str) -> Metric | None:
+    """A column reduced as the prefix says; None if there is no such column."""
+    known, family = columns().get(name), FAMILIES[prefix]
     if known is None:
         return None
-    read = column(name, late, known.factor) if known.file == "rounds" else indicator(name, late)
-    return Metric(f"{known.label}, last 10 rounds", read, 4)
+    pool = partial(_reduced, known, family)
+    return Metric(
+        f"{known.label}, {family.words}",
+        lambda trial: pool([trial]),
+        4 if family.unit and known.factor == 1 else 2,
+        pool if prefix in POOLED else None,
+    )
 
 
-METRICS.family("late_", "late_train_loss", late_of)
+def _reduced(known: Column, family: Family, trials: Sequence[TrialData]) -> float | None:
+    """One number for the rounds of all trials; None where they have none, or it is not defined."""
+    import pandas as pd
+
+    values = pd.concat([_by_round(known, trial) for trial in trials])
+    value = family.reduce(values) if len(values) else float("nan")
+    return None if value != value else value * (known.factor if family.unit else 1.0)
+
+
+def _by_round(known: Column, trial: TrialData) -> "pd.Series[float]":
+    """The values of a column, by round."""
+    import pandas as pd
+
+    table, name = trial.table(known.file), known.name
+    if known.file == "indicators" and len(table):
+        table, name = table[table["name"] == known.name], "value"
+    return table.set_index("round")[name].dropna() if name in table else pd.Series(dtype=float)
+
+
+for _prefix, _family in FAMILIES.items():
+    METRICS.family(_prefix, f"{_prefix}{_family.example}", partial(metric_of, _prefix))

@@ -1,7 +1,6 @@
 """What weight clients get, and what it goes with."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,25 +42,6 @@ def weight_of_corrupted(trial: TrialData) -> float | None:
     return float(ratio.mean()) if len(ratio) else None
 
 
-def best_weights(reduce: Callable[[Floats], Any]) -> Reader:
-    """A reduction of the weights of three clients [rounds, 3] at which the test loss was the smallest."""
-
-    def read(trial: TrialData) -> float | None:
-        table = trial.table("simplex")
-        if table.empty:
-            return None
-        best = table.loc[table.groupby("round")["loss"].idxmin(), ["lambda_0", "lambda_1", "lambda_2"]]
-        return float(reduce(best.to_numpy(float)))
-
-    return read
-
-
-def spread_along(direction: Sequence[float]) -> Reader:
-    """The standard deviation over rounds of the best weights along a direction of the simplex's plane."""
-    unit = np.array(direction) / np.linalg.norm(direction)
-    return best_weights(lambda weights: (weights @ unit).std())
-
-
 def epochs_to_converge(name: str, value: str) -> Reader:
     """Server epochs until a learned weight is within 5 % of its way from its last value; mean over rounds."""
 
@@ -88,12 +68,6 @@ register_metric("pearson_product", correlation("product", "size x degree"))
 register_metric(
     "weight_of_corrupted", Metric("weight of corrupted clients / their share of data", weight_of_corrupted, 3)
 )
-register_metric(
-    "best_lambda_0",
-    Metric("best weight of client 0 on the simplex, mean over rounds", best_weights(lambda w: w[:, 0].mean()), 3),
-)
-register_metric("best_spread_0", Metric("spread of the best weights towards client 0", spread_along([2, -1, -1]), 3))
-register_metric("best_spread_12", Metric("spread of the best weights from client 1 to 2", spread_along([0, 1, -1]), 3))
 register_metric(
     "gamma_epochs", Metric("server epochs until gamma converges", epochs_to_converge("server_path", "gamma"), 1)
 )

@@ -65,6 +65,10 @@ def falling(labels: Any, seed: int) -> float:
         ("check: within, low: 50, high: 80, where: {method.gamma: [0.9]}", "holds"),
         ("check: within, low: 90, where: {method.gamma: [0.9]}", "fails"),
         ("check: beats, point: {method.gamma: 0.9}, value: r", "no data"),
+        ("check: beats, point: {method.gamma: 0.9}, wins: lower, by: 0.5", "holds"),
+        ("check: beats, point: {method.gamma: 0.9}, wins: lower, by: 2", "fails"),
+        ("check: inner_optimum, axis: method.gamma", "fails"),
+        ("check: inner_optimum, axis: method.gamma, best: lowest", "fails"),
     ],
 )
 def test_a_clear_case_is_decided(tmp_path: Path, claim: str, wanted: str) -> None:
@@ -74,6 +78,76 @@ def test_a_clear_case_is_decided(tmp_path: Path, claim: str, wanted: str) -> Non
 def test_steps_of_an_axis_count_from_small_to_large_however_it_is_written(tmp_path: Path) -> None:
     claim = "check: trend, axis: data.alpha, direction: rises"
     assert verdicts(tmp_path, claim, falling) == ["holds"] * 3
+
+
+def hill(labels: Any, seed: int) -> float:
+    """Best in the middle of gamma, and steeper at alpha 1."""
+    steep = 1.0 if labels["data.alpha"] == 1 else 0.2
+    return 0.6 - steep * abs(float(labels["method.gamma"]) - 0.9) + 0.0001 * seed
+
+
+@pytest.mark.parametrize(
+    ("claim", "wanted"),
+    [
+        ("check: inner_optimum, axis: method.gamma", ["holds", "holds"]),
+        ("check: inner_optimum, axis: method.gamma, best: lowest", ["fails", "fails"]),
+        ("check: steadier, axis: method.gamma, point: {data.alpha: 100}, against: {data.alpha: 1}", ["holds"]),
+        ("check: steadier, axis: method.gamma, point: {data.alpha: 1}, against: {data.alpha: 100}", ["fails"]),
+    ],
+)
+def test_an_optimum_inside_and_how_steep_it_is(tmp_path: Path, claim: str, wanted: list[str]) -> None:
+    assert verdicts(tmp_path, claim, hill) == wanted
+
+
+def test_an_optimum_inside_needs_both_ends(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> float | str:
+        return "diverged" if (labels["method.gamma"], seed) == (0.8, 1) else hill(labels, seed)
+
+    assert verdicts(tmp_path, "check: inner_optimum, axis: method.gamma", outcome) == ["no data"] * 2
+
+
+@pytest.mark.parametrize(("direction", "wanted"), [("rises", "holds"), ("falls", "fails")])
+def test_a_distance_between_two_points_can_grow_along_an_axis(tmp_path: Path, direction: str, wanted: str) -> None:
+    def outcome(labels: Any, seed: int) -> float:
+        """At alpha 1 accuracy rises with gamma, at alpha 100 it does not."""
+        return 0.5 + 0.0001 * seed + (float(labels["method.gamma"]) / 10 if labels["data.alpha"] == 1 else 0.0)
+
+    points = "point: {data.alpha: 1}, against: {data.alpha: 100}"
+    claim = f"check: trend_of_difference, axis: method.gamma, direction: {direction}, {points}"
+    (found,) = findings(tmp_path, claim, outcome)
+    assert found.verdict == wanted
+    assert abs(found.spread.mean or 0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("direction", "wanted"), [("rises", "fails"), ("falls", "holds")])
+def test_a_metric_can_go_with_another_over_all_cells(tmp_path: Path, direction: str, wanted: str) -> None:
+    def outcome(labels: Any, seed: int) -> dict[str, Any]:
+        size = float(labels["method.gamma"]) * float(labels["data.alpha"]) + seed
+        return {**summary(0.5), "middle_norm_opt": size, "middle_gamma": 1 / size if seed > 1 else 2 - size}
+
+    axes = "axes: [data.alpha, method.gamma]"
+    claim = f"check: goes_with, value: gamma, other: norm_opt, {axes}, direction: {direction}"
+    (found,) = findings(tmp_path, claim, outcome)
+    assert (found.verdict, abs(found.spread.mean or 0)) == (wanted, pytest.approx(1.0))
+
+
+def test_cells_that_are_taken_together_are_their_mean(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, "check: within, low: 0, where: {method.gamma: [0.9]}, over: [data.alpha]", falling)
+    assert found.spread.mean == pytest.approx(50 + 9 + (10 + 0.1) / 2 + 0.01 * 0.9 * 2.5)
+    assert found.at == ""
+
+
+def test_cells_that_are_taken_together_need_all_of_them(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> float | None:
+        return None if (labels["data.alpha"], seed) == (1, 4) else falling(labels, seed)
+
+    (found,) = findings(tmp_path, "check: within, low: 0, where: {method.gamma: [0.9]}, over: [data.alpha]", outcome)
+    assert (found.verdict, found.spread.n) == ("inconclusive", 3)
+
+
+def test_a_claim_along_an_axis_rests_on_a_guess_if_one_of_its_points_does(tmp_path: Path) -> None:
+    (found, *_) = findings(tmp_path, "check: trend, axis: data.alpha, direction: rises", falling)
+    assert found.guessed == ["data.alpha"]
 
 
 def test_a_difference_that_seeds_do_not_agree_on_is_inconclusive(tmp_path: Path) -> None:
@@ -199,6 +273,10 @@ def test_a_real_winner_is_found_leave_one_out() -> None:
         ("check: trend, axis: method.gamma", "claims.1.direction is missing"),
         ("check: within, value: test_acuracy", "unknown metric 'test_acuracy'; did you mean 'test_accuracy'?"),
         ("check: within, lo: 3", "unknown key 'claims.1.lo' of within"),
+        ("check: within, low: 3, over: [data.alfa]", "claims.1: unknown axis 'data.alfa'"),
+        ("check: trend, axis: data.alpha, direction: rises, over: [data.alpha]", "claims.1: over names data.alpha"),
+        ("check: steadier, axis: method.gamma, point: {method.gamma: 0.9}", "claims.1: point names method.gamma"),
+        ("check: goes_with, value: r, other: norm, axes: [data.alpha], direction: falls", "unknown metric 'norm'"),
     ],
 )
 def test_a_wrong_claim_is_one_line(tmp_path: Path, claim: str, message: str) -> None:

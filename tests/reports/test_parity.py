@@ -45,6 +45,28 @@ def test_a_guessed_setting_is_said_so(tmp_path: Path) -> None:
     assert frame["remark"].str.contains("setting guessed: proxy.size").all()
 
 
+def test_a_guess_can_be_about_one_model_one_table_or_one_metric(tmp_path: Path) -> None:
+    frame = checked("fixed_gamma", tmp_path / "a", lambda labels, seed: 0.6).set_index("cell")
+    assert frame.loc["100, AlexNet, 0.9", "remark"] == "setting guessed: model; setting inferred: clients.holdout"
+    assert frame.loc["100, SimpleCNN, 0.9", "remark"] == "setting inferred: clients.holdout"
+    assert frame.loc["0.5, ResNet8, 0.9", "remark"] == "setting inferred: clients.epochs, clients.holdout"
+    numbers = {**summary(0.5), "middle_gamma": 0.9, "middle_r": 19.0, "critical_round": 13}
+    guessed = checked("adaptive_gws", tmp_path / "b", lambda labels, seed: numbers).set_index("table")["remark"]
+    assert guessed["r"].startswith("setting guessed: clients.epochs, data.alpha; ")
+    assert set(guessed["gamma"]) == {"setting inferred: clients.holdout"}
+    frame = checked("gradient_coherence", tmp_path / "c", lambda labels, seed: numbers).set_index("cell")
+    assert frame.loc["hybrid, critical_round, FedAvg", "remark"].startswith("setting guessed: method; ")
+    assert frame.loc["hybrid, test_accuracy, FedAvg", "remark"] == "setting inferred: clients.holdout"
+
+
+def test_a_setting_of_a_method_is_marked_where_the_method_has_it(tmp_path: Path) -> None:
+    frame = checked("methods", tmp_path, lambda labels, seed: 0.6, seeds=[8]).set_index("cell")["remark"]
+    assert frame["FedAvg, C10 100 CNN"] == "setting inferred: clients.holdout"
+    assert frame["FedAvg, C10 100 ResNet20"] == "setting inferred: model, clients.holdout"
+    assert frame["FedDF, C10 100 CNN"] == "setting inferred: clients.holdout, method.optimizer"
+    assert "method.samples" in frame["FedBE, C10 100 CNN"]
+
+
 def test_changed_base_settings_are_not_comparable(tmp_path: Path) -> None:
     frame = checked("client_longtail", tmp_path, lambda labels, seed: 0.6, changes={"rounds": 3})
     assert set(frame["verdict"]) == {"not comparable"}

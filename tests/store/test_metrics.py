@@ -130,3 +130,84 @@ def test_any_column_or_indicator_is_a_metric_of_the_last_rounds() -> None:
     assert read("late_test_accuracy", trial) == pytest.approx(50.0)
     assert read("late_hessian_top1", trial) == pytest.approx(2.0)
     assert "late_nonsense" not in METRICS
+
+
+def rounds(**columns: Any) -> Trial:
+    table = pd.DataFrame(columns)
+    return Trial(tables={"rounds": table.assign(round=range(1, len(table) + 1))})
+
+
+def test_a_column_can_be_taken_early_in_the_first_half_or_over_all_rounds() -> None:
+    trial = rounds(norm_opt=[8.0] * 4 + [4.0] * 16 + [1.0] * 20, test_accuracy=[0.2] * 20 + [0.6] * 20)
+    assert read("early_norm_opt", trial) == 8.0
+    assert read("first_half_norm_opt", trial) == pytest.approx((8 * 4 + 4 * 16) / 20)
+    assert read("late_norm_opt", trial) == 1.0
+    assert read("mean_test_accuracy", trial) == pytest.approx(40.0), "in percent"
+    assert "mean_no_such_column" not in METRICS
+
+
+def test_an_indicators_column_goes_by_rounds_too() -> None:
+    table = pd.DataFrame({"round": range(10, 201, 10), "name": "hessian_top1", "value": [9.0] * 2 + [1.0] * 18})
+    trial = Trial(tables={"indicators": table})
+    assert read("early_hessian_top1", trial) == 9.0
+    assert read("mean_hessian_top1", trial) == pytest.approx((9 * 2 + 18) / 20)
+
+
+def test_a_fall_is_from_the_best_ten_rounds_to_the_last() -> None:
+    accuracy = [0.5] * 10 + [0.8] + [0.6] * 10 + [0.55] * 10  # one lucky round is no peak
+    assert read("fall_test_accuracy", rounds(test_accuracy=accuracy)) == pytest.approx(62 - 55)
+    assert read("fall_test_accuracy", rounds(test_accuracy=np.linspace(0.1, 0.9, 30))) == pytest.approx(0.0)
+
+
+def test_variation_leaves_out_the_beginning_and_outliers() -> None:
+    r = [500.0] * 2 + [19.0, 20.0, 21.0] * 6
+    assert read("variation_r", rounds(r=r)) == pytest.approx(100 * 1.4826 / 20)
+    assert read("variation_r", rounds(r=[*r[:-1], 1e9])) == pytest.approx(100 * 1.4826 / 20)
+    assert read("variation_r", rounds(r=np.zeros(20))) is None
+
+
+def test_skewness_of_several_trials_is_that_of_all_their_rounds() -> None:
+    low, high = rounds(r=np.linspace(0.0, 1.0, 101)), rounds(r=np.linspace(9.0, 10.0, 101) ** 3)
+    assert read("skewness_r", low) == pytest.approx(0.0)
+    pool = METRICS.get("skewness_r").pool
+    assert pool is not None
+    assert pool([low, low]) == pytest.approx(0.0)
+    assert (pool([low, low, high]) or 0) > 0.5
+    assert read("skewness_r", rounds(r=np.ones(20))) is None
+
+
+def test_what_is_gained_at_the_critical_point_is_counted_from_chance() -> None:
+    tables = {
+        "rounds": pd.DataFrame({"round": [1, 2, 3, 4], "test_accuracy": [0.1, np.nan, 0.5, 0.6]}),
+        "partition": pd.DataFrame({"client": 0, "class": range(10), "samples": 5}),
+    }
+    trial = Trial({"critical_round": 2, "final_accuracy": 0.6}, tables)
+    assert read("gained_at_critical", trial) == pytest.approx(80.0)
+    assert read("gained_at_critical", Trial({"critical_round": None, "final_accuracy": 0.6}, tables)) is None
+    assert read("gained_at_critical", Trial({"critical_round": 2, "final_accuracy": 0.1}, tables)) is None
+
+
+def test_a_model_that_explodes_when_rescaled_does_not_stay_similar() -> None:
+    steady = pd.DataFrame({"gamma": [0.5, 0.9, 0.98, 1.0, 1.1], "loss": [9.0, 1.05, 1.01, 1.0, 7.0]})
+    assert read("rescaling_change", Trial(tables={"rescaled": steady})) == pytest.approx(5.0)
+    steep = steady.assign(loss=[9.0, 3.0, 1.5, 1.0, 7.0])
+    assert read("rescaling_change", Trial(tables={"rescaled": steep})) == pytest.approx(200.0)
+    assert (read("rescaling_gain", Trial(tables={"rescaled": steep})) or 0) < 0, "which is not a gain"
+
+
+def test_curvature_and_best_weights_are_those_of_a_known_landscape() -> None:
+    grid = [(i / 20, j / 20, (20 - i - j) / 20) for i in range(21) for j in range(21 - i)]
+    towards, across = np.array([2, -1, -1]) / 6**0.5, np.array([0, 1, -1]) / 2**0.5
+    rows = []
+    for number, best in enumerate([(0.6, 0.2, 0.2), (0.5, 0.2, 0.3), (0.4, 0.3, 0.3)], start=1):
+        for weights in grid:
+            step = np.array(weights) - best
+            rows.append((number, *weights, 3 * (step @ towards) ** 2 + 0.5 * (step @ across) ** 2))
+    table = pd.DataFrame(rows, columns=["round", "lambda_0", "lambda_1", "lambda_2", "loss"])
+    trial = Trial(tables={"simplex": table})
+    assert read("curvature_0", trial) == pytest.approx(6.0)
+    assert read("curvature_12", trial) == pytest.approx(1.0)
+    assert read("curvature_plane", trial) == pytest.approx(7.0)
+    assert read("best_lambda_0", trial) == pytest.approx(0.5)
+    assert read("best_off_centre", trial) == pytest.approx(np.linalg.norm(np.array([0.5, 0.7 / 3, 0.8 / 3]) - 1 / 3))
+    assert read("best_skewness_0", trial) == pytest.approx(0.0, abs=1e-9)

@@ -159,6 +159,12 @@ def test_a_fall_is_from_the_best_ten_rounds_to_the_last() -> None:
     assert read("fall_test_accuracy", rounds(test_accuracy=np.linspace(0.1, 0.9, 30))) == pytest.approx(0.0)
 
 
+def test_jumps_are_those_of_the_second_half() -> None:
+    accuracy = [0.1, 0.9] * 5 + [0.5, 0.52] * 5
+    assert read("jumps_test_accuracy", rounds(test_accuracy=accuracy)) == pytest.approx(2.0)
+    assert read("jumps_test_accuracy", rounds(test_accuracy=[0.5])) is None
+
+
 def test_variation_leaves_out_the_beginning_and_outliers() -> None:
     r = [500.0] * 2 + [19.0, 20.0, 21.0] * 6
     assert read("variation_r", rounds(r=r)) == pytest.approx(100 * 1.4826 / 20)

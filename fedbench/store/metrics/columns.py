@@ -38,6 +38,11 @@ def variation(values: "pd.Series[float]") -> float:
     return float(100 * NORMAL * (later - median).abs().median() / abs(median)) if median else float("nan")
 
 
+def jumps(values: "pd.Series[float]") -> float:
+    """How far it jumps from one round to the next, up or down: the mean over the second half of the rounds."""
+    return float(values[values.index > values.index.max() / 2].diff().abs().mean())
+
+
 class Family(NamedTuple):
     """Metrics of one prefix: an example, how rounds are reduced, that in words, and whether the unit stays."""
 
@@ -53,6 +58,7 @@ FAMILIES = {
     "first_half_": Family("test_accuracy", first_half, "first half of the rounds"),
     "mean_": Family("norm_w", mean, "mean over rounds"),
     "fall_": Family("test_accuracy", fall, "fall from its peak to the end"),
+    "jumps_": Family("test_accuracy", jumps, "mean jump from round to round, second half"),
     "variation_": Family("r", variation, "variation over rounds, %", unit=False),
     "skewness_": Family("r", quartile_skewness, "skewness over rounds, by quartiles", unit=False),
 }

@@ -12,6 +12,17 @@ from fedbench.reports.values import Trials
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store
 
+# A small study of two alphas and three gammas, without seeds, tables and scales.
+MINE = """
+title: Mine
+shows: Something.
+base: {data.train_size: 200, data.test_size: 200, clients.count: 2, rounds: 2, method.name: fixed_gamma}
+grid:
+  data.alpha: [100, 1]
+  method.gamma: [1.0, 0.9, 0.8]
+baseline: {method.gamma: 1.0}
+"""
+
 
 def summary(accuracy: float) -> dict[str, Any]:
     scores = {f"{kind}_accuracy": accuracy for kind in ("final", "best", "last")}

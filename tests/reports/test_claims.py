@@ -12,20 +12,12 @@ from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.report import stored_trials
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
-from tests.reports.helpers import fill, summary
+from tests.reports.helpers import MINE, fill, summary
 
-STUDY = """
-title: Mine
-shows: Something.
-base: {data.train_size: 200, data.test_size: 200, clients.count: 2, rounds: 2, method.name: fixed_gamma}
-grid:
-  data.alpha: [100, 1]
-  method.gamma: [1.0, 0.9, 0.8]
-seeds: [1, 2, 3, 4]
-baseline: {method.gamma: 1.0}
-tables: {accuracy: {rows: [data.alpha], columns: [method.gamma]}}
-marks: {data.alpha: {"1": W}}
-scales: {quick: {}}
+STUDY = f"""{MINE}seeds: [1, 2, 3, 4]
+tables: {{accuracy: {{rows: [data.alpha], columns: [method.gamma]}}}}
+marks: {{data.alpha: {{"1": W}}}}
+scales: {{quick: {{}}}}
 claims: [%s]
 """
 

@@ -10,22 +10,14 @@ from fedbench.report import main
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
-from tests.reports.helpers import fill
+from tests.reports.helpers import MINE, fill
 
-STUDY = """
-title: Mine
-shows: Something.
-base: {data.train_size: 200, data.test_size: 200, clients.count: 2, rounds: 2, method.name: fixed_gamma}
-grid:
-  data.alpha: [100, 1]
-  method.gamma: [1.0, 0.9, 0.8]
-seeds: [1, 2, 3]
-baseline: {method.gamma: 1.0}
+STUDY = f"""{MINE}seeds: [1, 2, 3]
 tables:
-  accuracy: {rows: [data.alpha], columns: [method.gamma]}
-  gain: {rows: [data.alpha], columns: [method.gamma], show: relative}
-scales: {paper: {}, quick: {}}
-claims: [{says: It is so, %s}]
+  accuracy: {{rows: [data.alpha], columns: [method.gamma]}}
+  gain: {{rows: [data.alpha], columns: [method.gamma], show: relative}}
+scales: {{paper: {{}}, quick: {{}}}}
+claims: [{{says: It is so, %s}}]
 reference:
   tolerance: 1
   accuracy:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import stdtrit  # scipy.stats has it too, but takes a second to import
 
 
@@ -34,12 +33,3 @@ def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
 def paired(values: dict[int, float], baseline: dict[int, float]) -> Spread:
     """The spread of differences to the baseline, seed by seed, over the seeds that both have."""
     return spread([values[seed] - baseline[seed] for seed in sorted(values) if seed in baseline])
-
-
-def quartile_skewness(values: ArrayLike) -> float:
-    """How lopsided a distribution is, from -1 to 1, by its quartiles: single outliers do not count.
-
-    0 for a symmetric one; nan where the middle half does not vary.
-    """
-    low, middle, high = np.quantile(np.asarray(values, float), [0.25, 0.5, 0.75])
-    return float((high + low - 2 * middle) / (high - low)) if high > low else float("nan")

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry
 from fedbench.config.identity import LAST_ROUNDS
@@ -141,3 +144,12 @@ def last(values: "pd.Series[float]") -> float:
 def mean(values: "pd.Series[float]") -> float:
     """The mean over all rounds."""
     return float(values.mean())
+
+
+def quartile_skewness(values: ArrayLike) -> float:
+    """How lopsided a distribution is, from -1 to 1, by its quartiles: single outliers do not count.
+
+    0 for a symmetric one; nan where the middle half does not vary.
+    """
+    low, middle, high = np.quantile(np.asarray(values, float), [0.25, 0.5, 0.75])
+    return float((high + low - 2 * middle) / (high - low)) if high > low else float("nan")

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from fedbench.base.statistics import quartile_skewness
 from fedbench.config.identity import LAST_ROUNDS
 from fedbench.indicators.base import Column
 from fedbench.simulation.record import columns
-from fedbench.store.metrics.base import EARLY, METRICS, Metric, Reducer, TrialData, early, late, mean
+from fedbench.store.metrics.base import EARLY, METRICS, Metric, Reducer, TrialData, early, late, mean, quartile_skewness
 
 if TYPE_CHECKING:
     import pandas as pd

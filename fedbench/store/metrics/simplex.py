@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbench.base.statistics import quartile_skewness
 from fedbench.indicators.heterogeneity import Floats
-from fedbench.store.metrics.base import Metric, Reader, TrialData, register_metric
+from fedbench.store.metrics.base import Metric, Reader, TrialData, quartile_skewness, register_metric
 
 if TYPE_CHECKING:
     import pandas as pd

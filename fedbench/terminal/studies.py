@@ -25,7 +25,7 @@ from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import StudyProgress, clock
 from fedbench.terminal.tables import show, show_check
-from fedbench.tune.fit import check_address, check_here
+from fedbench.tune.fit import check_address, check_here, joined
 from fedbench.tune.options import RunOptions
 
 EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
@@ -161,6 +161,7 @@ def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -
     """There must be a cluster at the address or, without one, trials must fit on this machine."""
     if options.address:
         check_address(options.address)
+    if options.address or joined():
         return
     check_here(run_options(options))
     for device in {config.run.device for config in configs}:

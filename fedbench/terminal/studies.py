@@ -16,7 +16,7 @@ from fedbench.reports.report import Report, make_report
 from fedbench.reports.shown import note
 from fedbench.simulation.compute import pick_device
 from fedbench.simulation.federation import check_data
-from fedbench.specs.expand import ScaledStudy, expand, study_files
+from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store
 from fedbench.store.trackers import TRACKERS
@@ -43,9 +43,15 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
     seeds = chosen_seeds(options)
     if options.name == EVERYTHING and only:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
-    names = [name for name in study_files() if name != SMOKE] if options.name == EVERYTHING else [options.name]
+    names = [options.name] if options.name != EVERYTHING else studies_at(options.scale)
     changes = parse_assignments(options.set)
     return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
+
+
+def studies_at(scale: str) -> list[str]:
+    """The built-in studies that have a scale (tiny comes of quick), but the one that only tries things."""
+    wanted = "quick" if scale == "tiny" else scale
+    return [name for name in study_files() if name != SMOKE and wanted in load_study(name)[1].scales]
 
 
 class StudyJob(Job):

@@ -21,7 +21,8 @@ def add_study_options(
         "--scale",
         choices=SCALES,
         default="quick",
-        help="quick: minutes on a laptop (default); paper: the paper's setting; tiny: two rounds, to try things",
+        help="quick: minutes on a laptop (default); desk: real data, hours on two cores; paper: the paper's setting; "
+        "tiny: two rounds, to try things",
     )
     add("--seeds", metavar="N[,N]", help=seeds)
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting; again for more")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
+from threading import RLock
 from typing import Generic, TypeVar
 
 from fedbench.base.errors import ConfigError, unknown
@@ -10,6 +11,8 @@ from fedbench.base.fingerprint import fingerprint, outside_module
 from fedbench.base.plugins import load_entry_points
 
 T = TypeVar("T")
+
+IMPORTING = RLock()  # one for all registries: they look each other up
 
 
 def with_brackets(decorator: str, given: object) -> None:
@@ -37,7 +40,7 @@ class Registry(Generic[T]):
         self._versions: dict[str, str] = {}
         self._sorted: list[tuple[str, T]] = []
         self._modules: dict[str, str | None] = {}
-        self._at_home = False
+        self._at_home = self._on_the_way = False
 
     def add(self, name: str, item: T, version: str | None = None) -> None:
         """Register `item`; a name can be taken once."""
@@ -84,12 +87,16 @@ class Registry(Generic[T]):
         return name in self._items
 
     def _import_home(self) -> None:
-        if not self._at_home:
-            self._at_home = True  # first, since a module that is being imported may look something up
+        if self._at_home:
+            return
+        with IMPORTING:  # another thread waits until all is there
+            if self._at_home or self._on_the_way:  # a module that is being imported may look something up
+                return
+            self._on_the_way = True
             try:
                 for module in iter_modules(import_module(self.home).__path__):
                     import_module(f"{self.home}.{module.name}")
                 load_entry_points()
-            except BaseException:
-                self._at_home = False
-                raise
+                self._at_home = True
+            finally:
+                self._on_the_way = False

@@ -77,6 +77,10 @@ def check_proxy(config: "TrialConfig") -> None:
         raise ConfigError(f"proxy.pool = {pool}: leaves none of {test} test images to score on; must be below {test}")
     if not config.uses_proxy:
         return
+    if proxy.draw and proxy.longtail == 1 and pool == proxy.size:
+        raise ConfigError(
+            f"proxy.draw = {proxy.draw}: all {pool} images of the pool are drawn; must be 0, or proxy.pool above {pool}"
+        )
     if proxy.longtail == 1 and pool < proxy.size:
         raise ConfigError(f"proxy.pool = {pool}: smaller than the proxy set; must be at least {proxy.size}")
     if proxy.longtail > 1 and not any(config.proxy_counts):

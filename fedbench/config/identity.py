@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from fedbench.base.fields import counted
 from fedbench.base.settings import Settings
 from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS
@@ -39,7 +40,7 @@ def canonical(config: "TrialConfig") -> Settings:
         form["bn"] = "average"
     _normalise_clients(form["clients"], config)
     if config.uses_proxy:
-        form["proxy"]["pool"] = config.proxy_pool
+        form["proxy"] = {**counted(config.proxy), "pool": config.proxy_pool}
         if config.proxy.longtail == 1:
             form["proxy"]["longtail_total"] = "head"
     else:

@@ -70,6 +70,8 @@ class ProxyConfig(Strict):
     """images in the proxy set"""
     pool: Whole | None = None
     """images kept out of the test set for it, so that several sizes are scored alike; null for its size"""
+    draw: Annotated[Whole, Later()] = 0
+    """which draw of the images out of a larger pool: all else of a run stays as it is"""
     longtail: Rho = 1.0
     """rho of a long-tailed proxy set; 1 for a class-balanced one"""
     longtail_total: Literal["head", "keep"] = "head"

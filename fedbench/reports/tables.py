@@ -50,7 +50,7 @@ def places(study: ScaledStudy, table: TableSpec) -> Iterator[Place]:
     for row, metric in product(product(*(study.labels(a, table.where) for a in table.rows)), table.metrics):
         name = (*row, metric) if len(table.metrics) > 1 else row
         here = {column: cells[(*row, *column)] for column in columns if (*row, *column) in cells}
-        for column, cell in here.items():
+        for column, cell in here.items() if METRICS.get(metric).alone else ():
             yield Place(name, column, metric, (cell,))
         if table.pool and len(here) > 1 and all(study.axes[axis] == study.whole[axis] for axis in table.columns):
             yield Place(name, (table.pool,), metric, tuple(here.values()))

@@ -152,6 +152,8 @@ def _proxy_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indic
     kept = class_order(labels, generator(seed, "test_size"), balanced=False)[: config.data.test_size]
     order = kept[class_order(labels[kept], generator(seed, "proxy"), balanced=True)]
     pool, test = order[: config.proxy_pool], np.sort(order[config.proxy_pool :])
+    if draw := config.proxy.draw:
+        pool = pool[class_order(labels[pool], generator(seed, f"proxy/{draw}"), balanced=True)]
     if not config.uses_proxy:
         return pool[:0], test
     if config.proxy.longtail == 1:

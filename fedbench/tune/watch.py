@@ -46,7 +46,8 @@ class Watched(Callback[Simulation, Record]):
     """Tells a trial's rounds to its worker's log and to the gauges. A context manager around the whole trial.
 
     Ray forgets a gauge that is not set again within seconds, and rounds may take longer: a thread sets them until the
-    trial is over. So a trial has gauges while it runs, and soon after has none.
+    trial is over. So a trial has gauges while it runs, and soon after has none. The thread starts with the run: until
+    then the trial imports what it needs, and two threads had better not import the same things.
     """
 
     def __init__(self, name: RunName, hash_: str) -> None:
@@ -61,6 +62,7 @@ class Watched(Callback[Simulation, Record]):
     def start(self, run: Simulation) -> None:
         """The data are there; rounds may be behind it."""
         self._values = {"round": run.state.round, "rounds": run.config.rounds}
+        self._teller.start()
         if run.state.round:
             self.log(f"goes on after round {run.state.round}/{run.config.rounds}")
 
@@ -85,10 +87,10 @@ class Watched(Callback[Simulation, Record]):
 
     def __enter__(self) -> "Watched":
         self.log(f"starts (trial {self._trial} of {self.name.study})")
-        self._teller.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._teller.join()
-        self._tell()
+        if self._teller.is_alive():
+            self._teller.join()
+            self._tell()

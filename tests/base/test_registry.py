@@ -1,4 +1,5 @@
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,25 @@ def test_what_lies_in_the_home_is_found_at_the_first_look_and_not_before(
     assert list(a_home.THINGS) == ["another", "first"]
     assert a_home.THINGS.get("first") == 1
     assert "first" in a_home.THINGS and "third" not in a_home.THINGS
+
+
+def test_a_thread_that_looks_while_another_one_imports_sees_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "slow_home"
+    home.mkdir()
+    (home / "__init__.py").write_text(
+        "from fedbench.base.registry import Registry\nTHINGS = Registry('thing', __name__)\n"
+    )
+    slow = "import time\nfrom slow_home import THINGS\nlist(THINGS)\ntime.sleep(0.3)\nTHINGS.add(__name__, 1)\n"
+    for name in ("one", "two"):
+        (home / f"{name}.py").write_text(slow)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import slow_home  # type: ignore[import-not-found]
+
+    with ThreadPoolExecutor(2) as pool:
+        seen = [pool.submit(list, slow_home.THINGS) for _ in range(2)]
+    assert [each.result() for each in seen] == [["slow_home.one", "slow_home.two"]] * 2
 
 
 def test_a_name_can_be_taken_once_and_an_unknown_one_gets_the_nearest() -> None:

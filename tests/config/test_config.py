@@ -26,7 +26,7 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "clients.participation": (0.5, {}),
     "clients.train": ("all", {"clients.participation": 0.5}),
     "clients.epochs": (1, {}),
-    "clients.batch_size": (16, {}),
+    "clients.batch_size": (24, {}),
     "clients.lr": (0.01, {}),
     "clients.lr_decay": (1.0, {}),
     "clients.momentum": (0.5, {}),
@@ -39,6 +39,7 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "server.global_lr": (0.5, {}),
     "proxy.size": (50, PROXY_USER),
     "proxy.pool": (200, {}),
+    "proxy.draw": (1, {**PROXY_USER, "proxy.pool": 200}),
     "proxy.longtail": (10.0, PROXY_USER),
     "proxy.longtail_total": ("keep", {**PROXY_USER, "proxy.longtail": 10.0, "proxy.pool": 300}),
     "proxy.balanced_sampling": (True, PROXY_USER),
@@ -95,6 +96,7 @@ SAME = [
         {"clients.corrupted": 0.25, "clients.corruption": "ipm"},
     ),
     ({"bn": "local"}, {"bn": "proxy"}),
+    ({"proxy.pool": 100, "proxy.draw": 3}, {"proxy.pool": 100}),  # nobody uses it
     ({"proxy.size": 50, "proxy.pool": 100}, {"proxy.size": 0, "proxy.pool": 100, "proxy.balanced_sampling": True}),
     ({"clients.momentum": 0.0}, {"clients.momentum": 0.0, "clients.momentum_state": "reset"}),
     ({**PROXY_USER, "proxy.longtail_total": "keep"}, PROXY_USER),
@@ -207,6 +209,10 @@ WRONG = [
     ({"method.name": "fedlaw", "method.base": "cubic"}, "method.base = 'cubic': must be one of exp, quad"),
     ({"method.name": "fedlaw", "method.swa": True}, "unknown key 'method.swa' of fedlaw"),
     ({**PROXY_USER, "proxy.size": 100, "proxy.pool": 99}, "proxy.pool = 99: smaller than the proxy set"),
+    (
+        {**PROXY_USER, "proxy.size": 100, "proxy.draw": 2},
+        "proxy.draw = 2: all 100 images of the pool are drawn; must be 0, or proxy.pool above 100",
+    ),
     ({**PROXY_USER, "proxy.size": 5, "proxy.longtail": 10.0}, "proxy.size = 5: leaves no image of any class"),
     (
         {**PROXY_USER, "proxy.longtail": 10.0, "proxy.longtail_total": "keep"},

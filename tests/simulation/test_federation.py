@@ -79,6 +79,18 @@ def test_the_proxy_is_balanced_nested_and_never_in_the_test_set() -> None:
     assert len(small.test) == 500
 
 
+def test_another_draw_of_the_proxy_is_balanced_and_changes_nothing_else() -> None:
+    user = {"model": "resnet8", "bn": "proxy", "proxy__pool": 500, "proxy__size": 100}
+    first, *others = (split_of(**user, proxy__draw=draw) for draw in (0, 1, 2))
+    drawn = [first.proxy.tolist(), *(other.proxy.tolist() for other in others)]
+    assert len({tuple(images) for images in drawn}) == 3
+    for other in others:
+        assert np.bincount(TEST[other.proxy]).tolist() == [10] * 10
+        assert (other.test == first.test).all()
+        assert not set(other.proxy) & set(other.test)
+        assert all((one == two).all() for one, two in zip(first.shards, other.shards, strict=True))
+
+
 def test_methods_without_a_proxy_are_scored_on_the_same_images() -> None:
     user = split_of(model="resnet8", bn="proxy", proxy__size=200)
     other = split_of(proxy__size=200)

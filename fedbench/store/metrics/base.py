@@ -42,7 +42,8 @@ Reducer = Callable[["pd.Series[float]"], float]
 class Metric:
     """`label`: name and unit, for axes; `digits` after the point; `pool`: the metric of several trials together.
 
-    `better`: the one of several values that is the best, where there is such a thing.
+    `better`: the one of several values that is the best, where there is such a thing; `alone`: whether one trial has
+    it, too.
     """
 
     label: str
@@ -50,6 +51,7 @@ class Metric:
     digits: int = 2
     pool: Callable[[Sequence[TrialData]], float | None] | None = None
     better: Literal["higher", "lower"] | None = None
+    alone: bool = True
 
 
 class Metrics(Registry[Metric]):

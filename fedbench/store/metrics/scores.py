@@ -1,5 +1,8 @@
 """How well the global model does on the test set."""
 
+from collections.abc import Sequence
+from statistics import stdev
+
 from fedbench.store.metrics.base import (
     METRICS,
     Metric,
@@ -20,6 +23,17 @@ register_metric(
 for _which in ("last", "best"):
     _score = summary(f"{_which}_accuracy", 100.0)
     register_metric(f"{_which}_accuracy", Metric(f"test accuracy, {_which} round (%)", _score, better="higher"))
+
+
+def accuracy_spread(trials: Sequence[TrialData]) -> float | None:
+    """The standard deviation of several trials' final accuracies, in points."""
+    return 100 * stdev(trial.summary["final_accuracy"] for trial in trials)
+
+
+register_metric(
+    "accuracy_spread",
+    Metric("test accuracy, standard deviation over runs", lambda _: None, pool=accuracy_spread, alone=False),
+)
 
 
 def rounds_to(percent: float) -> Reader:

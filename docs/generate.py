@@ -256,7 +256,7 @@ def plots() -> str:
 def checks() -> str:
     """Every check of a claim with its fields."""
     rows = ((f"`{name}`", says(check), listed_fields(check, ClaimSpec)) for name, check in CHECKS.items())
-    return table(("check", "holds if", "fields beside `says`, `value`, `show` and `where`"), rows)
+    return table(("check", "holds if", "fields beside `says`, `value`, `show`, `where` and `over`"), rows)
 
 
 def trackers() -> str:

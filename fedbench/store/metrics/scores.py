@@ -27,7 +27,7 @@ for _which in ("last", "best"):
 
 def accuracy_spread(trials: Sequence[TrialData]) -> float | None:
     """The standard deviation of several trials' final accuracies, in points."""
-    return 100 * stdev(trial.summary["final_accuracy"] for trial in trials)
+    return 100 * stdev(float(trial.summary["final_accuracy"]) for trial in trials)
 
 
 register_metric(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
 from fedbench.base.files import write_bytes, write_json
-from fedbench.base.packs import SUFFIX, packed, read
+from fedbench.base.packs import SUFFIX, read
 from fedbench.config import LAST_ROUNDS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Status = Literal["done", "diverged", "failed"]
 MARKER = "trial.json"
+RESULTS = Path("results")  # where results are kept unless somebody says otherwise
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,10 @@ class Store:
         self._sound: dict[str, StoredTrial] = {}
 
     @property
-    def published(self) -> bool:
-        """Whether it holds packs: results to be read, among which nothing else is written."""
-        return any(self.trials.glob(f"*{SUFFIX}"))
+    def reports(self) -> Path:
+        """The folder for what is made of the trials: their own or, where these are packs or it is read-only, another."""
+        only_read = any(self.trials.glob(f"*{SUFFIX}")) or (self.out.is_dir() and not os.access(self.out, os.W_OK))
+        return RESULTS / self.out.resolve().name if only_read else self.out
 
     def where(self, hash_: str) -> Path:
         """Where the entry of a trial is, or would be."""
@@ -204,14 +206,11 @@ class Store:
         _remove(self._retired(hash_))
         shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
 
-    def add(self, trial: StoredTrial) -> bool:
-        """Take in a trial of another store, as a pack; returns whether it was not there, or with other files."""
-        if (present := self.get(trial.hash)) and present.files() == trial.files():
-            return False
+    def put(self, hash_: str, pack: bytes) -> None:
+        """Make a pack the entry of a trial."""
         self.trials.mkdir(parents=True, exist_ok=True)
-        self._sound.pop(trial.hash, None)
-        write_bytes(self.trials / f"{trial.hash}{SUFFIX}", packed(trial.files()))
-        return True
+        write_bytes(self.trials / f"{hash_}{SUFFIX}", pack)
+        self._sound.pop(hash_, None)
 
 
 def _looked_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:

@@ -91,7 +91,7 @@ class Store:
     @property
     def reports(self) -> Path:
         """The folder for what is made of the trials: their own or, where these are packs or it is read-only, another."""
-        only_read = any(self.trials.glob(f"*{SUFFIX}")) or (self.out.is_dir() and not os.access(self.out, os.W_OK))
+        only_read = any(self.trials.glob(f"*{SUFFIX}")) or (self.out.is_dir() and not _writable(self.out))
         return RESULTS / self.out.resolve().name if only_read else self.out
 
     def where(self, hash_: str) -> Path:
@@ -229,6 +229,11 @@ def _looked_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:
         return None, f"{Path(error.filename).name} is missing" if entry.exists() else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, str(error) or type(error).__name__
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a folder is to be written to: root may always, but goes by its mode like all others."""
+    return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
 
 
 def _remove(entry: Path) -> None:

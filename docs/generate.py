@@ -1,7 +1,7 @@
 """Fill in the lists of the docs from the code: python docs/generate.py (with --check it only says which are stale).
 
-A page, or the README, has the list NAME between the lines `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`.
-Results come from `published/`; their plots are drawn anew where their page has become stale.
+A page, or the README, has the list NAME between the lines `<!-- generated: NAME -->` and
+`<!-- end of generated: NAME -->`. Results come from `published/`; their plots are drawn anew where their page is stale.
 """
 
 import ast
@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
-import results
+import results_page
 import torch
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -312,8 +312,8 @@ LISTS: Mapping[str, Callable[[], str]] = {
     "study-file": partial(file_keys, Study),
     "space-file": partial(file_keys, Space),
     "columns": curves,
-    "results": lambda: results.results(table),
-    "published-table": lambda: results.front(table),
+    "results": lambda: results_page.results(table),
+    "published-table": lambda: results_page.front(table),
     **{
         make.__name__: make
         for make in (
@@ -340,7 +340,7 @@ def main(arguments: Sequence[str]) -> int:
     stale = stale_pages()
     if "--check" not in arguments:
         if DOCS / "results.md" in stale:
-            results.draw_pictures()
+            results_page.draw_pictures()
             stale = stale_pages()  # with the new pictures
         for path, text in stale.items():
             path.write_text(text, encoding="utf-8")

@@ -21,7 +21,7 @@ NUMBERS = ("ours", "published", "difference", "tolerance", "verdict")
 POINTS, SPREADS = 0.5, 3
 RULE = (
     f"equal: the same numbers in every round; close: final scores at most {POINTS} points apart, or at most {SPREADS} "
-    "standard deviations of the published seeds where that is more"
+    "standard deviations of the other published seeds where that is more"
 )
 
 
@@ -40,9 +40,12 @@ class Agreement:
         return None if self.ours is None or self.published is None else self.ours - self.published
 
 
-def tolerance(seeds: Sequence[StoredTrial]) -> float:
-    """How many points scores may be apart, by the published runs that differ in nothing but their seeds."""
-    between = spread([score for trial in seeds if (score := _score(trial)) is not None]).std
+def tolerance(others: Sequence[StoredTrial]) -> float:
+    """How many points scores may be apart, by the published runs that differ from a trial in nothing but their seeds.
+
+    The trial itself is not among them: of three seeds, one that is wrong is always within two standard deviations.
+    """
+    between = spread([score for trial in others if (score := _score(trial)) is not None]).std
     return max(POINTS, SPREADS * (between or 0.0))
 
 
@@ -56,7 +59,7 @@ def _verdict(ours: StoredTrial, published: StoredTrial, tolerance: float) -> Ver
     one, other = _score(ours), _score(published)
     if ours.status != published.status:
         return "differs"
-    if _rounds(ours).equals(_rounds(published)):
+    if one == other and _rounds(ours).equals(_rounds(published)):
         return "equal"
     return "close" if one is None or other is None or abs(one - other) <= tolerance else "differs"
 
@@ -73,13 +76,14 @@ def _rounds(trial: StoredTrial) -> pd.DataFrame:
 
 def compared(study: ScaledStudy, ours: Trials, published: Trials) -> pd.DataFrame:
     """A row for every trial that both have: where it is, both scores, their difference, and whether they agree."""
-    rows = []
+    rows: dict[str, dict[str, object]] = {}  # by hash: cells may share trials
     for cell in study.cells:
-        allowed = tolerance([published[c.hash] for c in cell.trials.values() if c.hash in published])
+        seeds = {config.hash: published[config.hash] for config in cell.trials.values() if config.hash in published}
         for seed, config in cell.trials.items():
-            if config.hash not in ours or config.hash not in published:
+            if config.hash in rows or config.hash not in ours or config.hash not in seeds:
                 continue
+            allowed = tolerance([trial for hash_, trial in seeds.items() if hash_ != config.hash])
             found = agreement(ours[config.hash], published[config.hash], allowed)
             where = {axis: text_label(label) for axis, label in cell.labels.items()}
-            rows.append({**where, "seed": seed, **{name: getattr(found, name) for name in NUMBERS}})
-    return pd.DataFrame(rows, columns=[*study.axes, "seed", *NUMBERS])
+            rows[config.hash] = {**where, "seed": seed, **{name: getattr(found, name) for name in NUMBERS}}
+    return pd.DataFrame(list(rows.values()), columns=[*study.axes, "seed", *NUMBERS])

@@ -40,7 +40,10 @@ def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
 
 
 def make_report(study: ScaledStudy, store: Store) -> Report:
-    """Write studies/NAME/SCALE in the store's folder for reports: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot."""
+    """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot.
+
+    OUT is the store's folder for reports.
+    """
     trials = stored_trials(study, store)
     folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,7 @@ class Store:
 
     @property
     def reports(self) -> Path:
-        """The folder for what is made of the trials: their own or, where these are packs or it is read-only, another."""
+        """The folder for what is made of trials: their own or, where they are packs or it is read-only, another."""
         only_read = any(self.trials.glob(f"*{SUFFIX}")) or (self.out.is_dir() and not _writable(self.out))
         return RESULTS / self.out.resolve().name if only_read else self.out
 

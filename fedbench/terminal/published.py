@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fedbench.base.errors import UserError
-from fedbench.base.packs import packed
+from fedbench.base.packs import SUFFIX, packed
 from fedbench.config import TrialConfig
 from fedbench.reports.agreement import RULE, agreement, tolerance
 from fedbench.simulation.federation import check_data
@@ -37,8 +37,9 @@ def publish(options: argparse.Namespace) -> int:
     for study in studies:
         large += _publish_study(study, source, target)
         warn(source)
-    sizes = [path.stat().st_size for path in target.trials.glob("*")]
-    print(f"{options.to}: {len(sizes)} trials, {sum(sizes) / 1e6:.2f} MB, the largest {max(sizes, default=0) / 1e3:.1f} kB")
+    sizes = [path.stat().st_size for path in target.trials.glob(f"*{SUFFIX}")]
+    largest, whole = max(sizes, default=0) / 1e3, sum(sizes) / 1e6
+    print(f"{options.to}: {len(sizes)} trials, {whole:.2f} MB, the largest {largest:.1f} kB")
     if sum(sizes) > LARGEST_SUM:
         print(f"that is more than {LARGEST_SUM / 1e6:g} MB")
     return FAILED if large or sum(sizes) > LARGEST_SUM else DONE
@@ -140,8 +141,8 @@ def _verify(
     if ours.status == "failed":
         print(f"differs: it failed here: {ours.reason}", flush=True)
         return "differs"
-    twins = [store.get(hash_) for hash_, other in known.items() if _seedless(other) == _seedless(config)]
-    found = agreement(ours, published, tolerance([twin for twin in twins if twin]))
+    seeds = {hash_ for hash_, other in known.items() if _seedless(other) == _seedless(config)} - {config.hash}
+    found = agreement(ours, published, tolerance([trial for hash_ in sorted(seeds) if (trial := store.get(hash_))]))
     scores = f"{_percent(found.ours)} here, {_percent(found.published)} published"
     apart = "" if found.difference is None else f", {found.difference:+.2f} points (at most {found.tolerance:.2f})"
     print(f"{found.verdict}: {scores}{apart}", flush=True)

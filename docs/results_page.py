@@ -84,7 +84,8 @@ def results(table: Table) -> str:
 def _section(shown: Shown, table: Table) -> str:
     study = shown.study
     counts = f"{len(shown.trials)} of the {len(study.trials)} trials of `{study.name}` at scale `{study.scale}`"
-    parts = [f"## {study.study.title}, scale {study.scale}", f"{counts} are published; rows and columns without any are left out."]
+    said = f"{counts} are published; rows and columns without any are left out."
+    parts = [f"## {study.study.title}, scale {study.scale}", said]
     for name, filled in shown.tables().items():
         parts.append(markdown(sheet(study, name, filled, mixed(dict(shown.trials)))).strip())
     pictures = [PICTURES / f"{shown.name}-{plot}.png" for plot in study.study.plots]
@@ -97,10 +98,10 @@ def _parity(shown: Shown, table: Table) -> str:
     if not len(frame):
         return ""
     heads = ("table", "cell", "ours", "paper", "distance", "gain, ours", "gain, paper", "remark")
+    numbers = (("ours", ""), ("paper", ""), ("difference", "+"), ("gain", "+"), ("paper_gain", "+"))
     rows = [
-        (row.table, row["cell"], _number(row.ours), _number(row.paper), _number(row.difference, "+"))
-        + (_number(row.gain, "+"), _number(row.paper_gain, "+"), row.remark if isinstance(row.remark, str) else "")
-        for _, row in frame.iterrows()
+        (row.table, row["cell"], *(_number(row[name], sign) for name, sign in numbers), row.remark)
+        for _, row in frame.fillna({"remark": ""}).iterrows()
     ]
     return f"### Beside the paper\n\n{_counted(shown, frame)} A gain is against the baseline.\n\n{table(heads, rows)}"
 
@@ -108,8 +109,8 @@ def _parity(shown: Shown, table: Table) -> str:
 def _counted(shown: Shown, frame: pd.DataFrame) -> str:
     """How many accuracies are near the paper's, in a sentence."""
     points = frame[[_in_points(shown, name) for name in frame.table]]
-    near = [f"{(points.difference.abs() <= limit).sum()} within {limit} points" for limit in WITHIN]
-    return f"Of {len(points)} accuracies {' and '.join(near)} of the paper's."
+    near = [f"{(points.difference.abs() <= limit).sum()} within {limit}" for limit in WITHIN]
+    return f"Distance to the paper: of {len(points)} accuracies {', '.join(near)} points."
 
 
 def _in_points(shown: Shown, name: str) -> bool:
@@ -162,7 +163,7 @@ def front(table: Table) -> str:
     frame = frame[[cell.endswith(settings) for cell in frame["cell"]]]
     far = frame[frame.difference.abs() > WITHIN[-1]]
     beyond = "; ".join(f"{row['cell']} {row.difference:+.2f}" for _, row in far.iterrows())
-    said = f"{_counted(shown, frame)} {f'Farther away: {beyond}.' if beyond else 'None is farther away.'}"
+    said = f"{_counted(shown, frame)} {f'Farther away: {beyond}.' if beyond else ''}".strip()
     return f"{table(('', *methods), rows)}\n\n{said}"
 
 

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from fedbench.methods import Cohort, LocalWork, ProxyData, Server
 from fedbench.methods.feddf import FedDFSettings
 from fedbench.methods.fedlaw import FedLAWSettings
-from fedbench.methods.finetune import distil, teacher_logits
+from fedbench.methods.finetune import Teacher, distil, teacher_logits
 from fedbench.methods.learned import WeightLearner
 from fedbench.models import FlatModel, initial
 
@@ -48,7 +48,7 @@ def setting(model: str, size: int) -> tuple[Cohort, Server]:
 def cohort_of(flat: FlatModel, p: torch.Tensor, w: torch.Tensor, W: torch.Tensor) -> Cohort:
     """A first round of clients without running statistics."""
     m = len(W)
-    work = LocalWork(torch.full((m,), 28.0, dtype=torch.float64), 2, 128, 0.08, 0.9, True, 5e-4)
+    work = LocalWork(torch.full((m,), 28.0, dtype=torch.float64), 2, 128, 0.08, 0.9, True, 5e-4, 0.08)
     sizes = torch.full((m,), 1792)
     return Cohort(
         1, tuple(range(m)), p, w, W, W[:, :0], w[:0], "average", 1.0, m, sizes=sizes, work=work, layers=flat.layers
@@ -90,16 +90,16 @@ def fedlaw_ratio(model: str, size: int, epochs: int, repetitions: int) -> float:
 def feddf_speedup(model: str, size: int, epochs: int) -> float:
     """A round that recomputes its teachers in every epoch over one that computes them once; a minute, so done once."""
     cohort, server = setting(model, size)
-    teachers = list(zip(cohort.W, cohort.B, strict=True))
-    distil(cohort, server, FedDFSettings(epochs=1), teachers)  # warm up
+    teachers = [Teacher(w, buffers) for w, buffers in zip(cohort.W, cohort.B, strict=True)]
+    distil(cohort, {}, server, FedDFSettings(epochs=1), teachers)  # warm up
 
     def cached() -> None:
-        distil(cohort, server, FedDFSettings(epochs=epochs), teachers)
+        distil(cohort, {}, server, FedDFSettings(epochs=epochs), teachers)
 
     def anew() -> None:
         for _ in range(epochs - 1):
             for teacher in teachers:
-                teacher_logits(server, *teacher)
+                teacher_logits(server, teacher, 128)
         cached()
 
     return compare(anew, cached, 1)

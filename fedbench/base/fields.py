@@ -34,6 +34,19 @@ class Says:
     text: str
 
 
+@dataclass(frozen=True)
+class Later:
+    """Marks a setting that came after trials had been stored: at its default it is no part of a hash."""
+
+
+def counted(settings: BaseModel, unused: Iterable[str] = ()) -> dict[str, Any]:
+    """Settings as plain data for a hash: without unused ones, and without later ones that have their default."""
+    fields = type(settings).model_fields
+    later = {key for key, field in fields.items() if any(isinstance(mark, Later) for mark in field.metadata)}
+    usual = {key for key in later if getattr(settings, key) == fields[key].default}
+    return settings.model_dump(mode="json", exclude=usual | set(unused))
+
+
 def wrong(message: str) -> PydanticCustomError:
     """An error for a validator to raise; where it stands is added to it."""
     return PydanticCustomError(WRONG, "{message}", {"message": message})

@@ -50,6 +50,8 @@ def canonical(config: "TrialConfig") -> Settings:
 
 def _normalise_clients(clients: Settings, config: "TrialConfig") -> None:
     clients |= {"participation": config.participants, "corrupted": config.corrupted_clients}
+    if not config.all_train:
+        clients.pop("train")
     if config.clients.holdout * config.train_samples < 1:
         clients["holdout"] = 0
     if not config.clients.momentum:

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.explain import explain
-from fedbench.base.fields import Chosen, Count, NonNegative, Positive, Says, Share, Strict, Whole, one_of
+from fedbench.base.fields import Chosen, Count, Later, NonNegative, Positive, Says, Share, Strict, Whole, one_of
 from fedbench.base.settings import Settings, nest
 from fedbench.config.checks import check
 from fedbench.config.identity import canonical, digest
@@ -30,6 +30,8 @@ class ClientsConfig(Strict):
     """number of clients"""
     participation: Annotated[float, Field(gt=0, le=1)] = Field(default=1.0, title="participation (share of clients)")
     """share of the clients sampled in a round"""
+    train: Annotated[Literal["sampled", "all"], Later()] = "sampled"
+    """who trains in a round: those that are sampled, or all clients, of whom some are then sampled"""
     epochs: Count = Field(title="local epochs")
     """epochs of local SGD in a round"""
     batch_size: Count
@@ -140,6 +142,13 @@ class TrialConfig(Strict):
     def participants(self) -> int:
         """M = max(1, round(ratio * n)) clients a round."""
         return max(1, round(self.clients.participation * self.clients.count))
+
+    @property
+    def all_train(self) -> bool:
+        """Whether clients that are not sampled train as well, and keep something of it."""
+        kept = self.clients.momentum_state == "keep" and self.clients.momentum > 0
+        kept |= self.bn != "average" and self.uses_batch_norm
+        return self.clients.train == "all" and self.participants < self.clients.count and kept
 
     @property
     def corrupted_clients(self) -> int:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.fields import Strict, fixed_name, one_of
+from fedbench.base.fields import Strict, counted, fixed_name, one_of
 from fedbench.base.registry import Registry, with_brackets
 from fedbench.models import FlatModel, Layers
 
@@ -67,19 +67,21 @@ class MethodSettings(Strict):
 
     def canonical(self) -> dict[str, object]:
         """The settings that can change a result, for the hash."""
-        return self.model_dump(mode="json")
+        return counted(self)
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A method's client side, as data: gradient += linear + mu * (w - anchor), then its norm is cut to `clip`.
+    """A method's client side, as data: gradient += linear + mu d + pull d / |d|, d = w - anchor; then cut to `clip`.
 
-    `linear` and `anchor` are [P]; weight decay and momentum come after, for every method alike.
+    `linear` and `anchor` are [P], d / |d| is 0 where d is; `clip` is the gradient's largest norm. Weight decay and
+    momentum come after, for every method alike.
     """
 
     linear: Tensor | None = None
     mu: float = 0.0
     anchor: Tensor | None = None
+    pull: float = 0.0
     clip: float | None = None
 
 
@@ -94,6 +96,8 @@ class LocalWork:
     momentum: float
     keeps_momentum: bool
     weight_decay: float
+    first_lr: float
+    """the learning rate of the first round, before any decay"""
 
     @property
     def path(self) -> Tensor:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from fedbench.base.fields import Whole
+from fedbench.base.fields import Later, Whole
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, Teacher, distil
 
@@ -23,6 +23,8 @@ class FedBESettings(FinetuneSettings):
     """server epochs over the proxy set"""
     samples: Whole = 10
     """number of models drawn from the Gaussian"""
+    teacher_mode: Annotated[Literal["eval", "train"], Later()] = "eval"
+    """whether batch norm in teachers that are no clients goes by averaged statistics, or by those of each batch"""
 
     @property
     def proxy_use(self) -> ProxyUse:
@@ -55,14 +57,14 @@ class FedBE(Method[FedBESettings]):
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average by data sizes, then distil the ensemble."""
-        return distil(cohort, server, self.settings, self.teachers(cohort, server))
+        return distil(cohort, state, server, self.settings, self.teachers(cohort, server))
 
     def teachers(self, cohort: Cohort, server: Server) -> Iterator[Teacher]:
         """All teachers with their running statistics; all but the clients take the averaged ones."""
-        yield from zip(cohort.W, cohort.B, strict=True)
-        buffers = cohort.p @ cohort.B
-        yield cohort.combine(cohort.p), buffers
+        yield from (Teacher(w, buffers) for w, buffers in zip(cohort.W, cohort.B, strict=True))
+        buffers, train = cohort.p @ cohort.B, self.settings.teacher_mode == "train"
+        yield Teacher(cohort.combine(cohort.p), buffers, train)
         rng, (mean, std) = server.rng("fedbe"), gaussian(cohort, server.model.offsets)
         for _ in range(self.settings.samples):
             noise = torch.from_numpy(rng.standard_normal(len(cohort.w))).to(cohort.w)
-            yield mean + std * noise, buffers
+            yield Teacher(mean + std * noise, buffers, train)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from fedbench.base.fields import Whole
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
-from fedbench.methods.finetune import FinetuneSettings, distil
+from fedbench.methods.finetune import FinetuneSettings, Teacher, distil
 
 
 class FedDFSettings(FinetuneSettings):
@@ -28,4 +28,5 @@ class FedDF(Method[FedDFSettings]):
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average by data sizes, then distil."""
-        return distil(cohort, server, self.settings, zip(cohort.W, cohort.B, strict=True))
+        teachers = [Teacher(w, buffers) for w, buffers in zip(cohort.W, cohort.B, strict=True)]
+        return distil(cohort, state, server, self.settings, teachers)

@@ -1,11 +1,11 @@
 """FedDyn: dynamic regularisation (Acar et al., 2021), with partial participation."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from fedbench.base.fields import Positive
+from fedbench.base.fields import Later, Positive
 from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Server, State, Update, register_method
 
 
@@ -17,14 +17,19 @@ class FedDynSettings(MethodSettings):
     """strength of the regulariser"""
     clip: Positive | None = None
     """largest norm of a local gradient (its authors use 10); null for none"""
+    distance: Annotated[Literal["squared", "plain"], Later()] = "squared"
+    """what clients add to their loss: a/2 times the squared distance to the global model, or times the distance"""
+    mean: Annotated[Literal["uniform", "size"], Later()] = "uniform"
+    """over the cohort: equal weights, or by data sizes"""
 
 
 @register_method()
 class FedDyn(Method[FedDynSettings]):
     """Clients minimise L_i(w) - <h_i, w> + (a/2) |w - w_g|^2; means are uniform.
 
-    h_i <- h_i - a (w_i - w_g), absent clients keep theirs; h <- h - (a/n) sum_P (w_i - w_g);
-    w_g <- mean_P w_i - h/a.
+    h_i <- h_i - a (w_i - w_g), absent clients keep theirs; h <- h - a (m/n) mean_P (w_i - w_g);
+    w_g <- mean_P w_i - h/a. FedLAW's authors have |w - w_g| in place of its square, means by data sizes, and no m/n:
+    `distance: plain` and `mean: size`.
     """
 
     Settings = FedDynSettings
@@ -34,15 +39,20 @@ class FedDyn(Method[FedDynSettings]):
         return {"h_clients": w.new_zeros(num_clients, len(w)), "h": torch.zeros_like(w)}
 
     def correction(self, state: State, client: int, w: Tensor) -> Correction:
-        """-h_i + a (w - w_g)."""
-        return Correction(linear=-state["h_clients"][client], mu=self.settings.a, anchor=w, clip=self.settings.clip)
+        """-h_i + a (w - w_g), or -h_i + (a/2) (w - w_g) / |w - w_g|."""
+        linear, a, clip = -state["h_clients"][client], self.settings.a, self.settings.clip
+        if self.settings.distance == "plain":
+            return Correction(linear=linear, pull=a / 2, anchor=w, clip=clip)
+        return Correction(linear=linear, mu=a, anchor=w, clip=clip)
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
-        """The uniform mean of the cohort, moved by the server's h."""
+        """The mean of the cohort, moved by the server's h."""
         a = self.settings.a
         drift = cohort.W - cohort.w
         h_clients = state["h_clients"].index_add(0, cohort.rows(), drift, alpha=-a)
-        h = state["h"].sub(drift.sum(0), alpha=a / cohort.num_clients)
-        uniform = cohort.uniform
-        w = cohort.combine(uniform).sub_(h, alpha=1 / a)
-        return Update(w=w, lambda_=uniform, state={"h_clients": h_clients, "h": h})
+        if self.settings.mean == "size":
+            lambda_, h = cohort.p, state["h"].sub(cohort.p @ drift, alpha=a)
+        else:
+            lambda_, h = cohort.uniform, state["h"].sub(drift.sum(0), alpha=a / cohort.num_clients)
+        w = cohort.combine(lambda_).sub_(h, alpha=1 / a)
+        return Update(w=w, lambda_=lambda_, state={"h_clients": h_clients, "h": h})

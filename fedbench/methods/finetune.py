@@ -2,31 +2,46 @@
 
 from collections.abc import Callable, Iterable
 from itertools import chain, islice
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedbench.base.fields import Count, Positive, Whole
-from fedbench.methods.base import Cohort, MethodSettings, Server, Update, size_weighted
+from fedbench.base.fields import Count, Later, Positive, Whole
+from fedbench.methods.base import Cohort, MethodSettings, Server, State, Update, size_weighted
 
-BETAS = (0.5, 0.999)  # of every Adam on the server; each is fresh every round
+BETAS = (0.5, 0.999)  # of every Adam on the server
 
 TEACHER_BATCH = 500
 
-Teacher = tuple[Tensor, Tensor]  # parameters [P], running statistics [Q]
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
 
+class Teacher(NamedTuple):
+    """A model whose logits are learned: parameters [P], running statistics [Q], and whether batch norm ignores them.
+
+    In train mode batch norm goes by the statistics of each batch.
+    """
+
+    w: Tensor
+    buffers: Tensor
+    train: bool = False
+
+
 class FinetuneSettings(MethodSettings):
-    """Adam over the proxy set."""
+    """An optimiser over the proxy set."""
 
     epochs: Whole
     """server epochs over the proxy set"""
     steps: Whole | None = None
     """at most so many server steps in all; null for no cap"""
-    lr: Positive = 1e-3
-    """learning rate of the server's Adam"""
+    optimizer: Annotated[Literal["adam", "sgd"], Later()] = "adam"
+    """the server's; SGD has the clients' momentum and weight decay"""
+    optimizer_state: Annotated[Literal["fresh", "keep"], Later()] = "fresh"
+    """whether the optimiser starts anew in every round, or lives on"""
+    lr: Positive | None = 1e-3
+    """learning rate of the server's optimiser; null for the clients' of the first round"""
     batch_size: Count = 128
     """proxy images in a batch"""
 
@@ -35,9 +50,22 @@ class FinetuneSettings(MethodSettings):
         """Whether there is anything to do on the server."""
         return self.epochs > 0 and self.steps != 0
 
+    def optimiser(self, flat: torch.nn.Parameter, cohort: Cohort, state: State) -> torch.optim.Optimizer:
+        """The optimiser of a round, with what it kept from the one before."""
+        work = cohort.work
+        lr = work.first_lr if self.lr is None else self.lr
+        optimiser: torch.optim.Optimizer
+        if self.optimizer == "adam":
+            optimiser = torch.optim.Adam([flat], lr=lr, betas=BETAS)
+        else:
+            optimiser = torch.optim.SGD([flat], lr=lr, momentum=work.momentum, weight_decay=work.weight_decay)
+        if state:
+            optimiser.state[flat] = {key: value.clone() for key, value in state.items()}
+        return optimiser
 
-def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: BatchLoss) -> Update:
-    """FedAvg, then Adam on `loss(logits, index)` over the proxy set, in train mode.
+
+def finetune(cohort: Cohort, state: State, server: Server, settings: FinetuneSettings, loss: BatchLoss) -> Update:
+    """FedAvg, then the optimiser on `loss(logits, index)` over the proxy set, in train mode.
 
     The running statistics that the passes leave behind are the new ones; with no epochs this is FedAvg.
     """
@@ -48,33 +76,43 @@ def finetune(cohort: Cohort, server: Server, settings: FinetuneSettings, loss: B
     model.train()
     flat = torch.nn.Parameter(model.w)  # shares the model's memory
     flat.grad = model.grad
-    adam, rng = torch.optim.Adam([flat], lr=settings.lr, betas=BETAS), server.rng("finetune")
+    optimiser, rng = settings.optimiser(flat, cohort, state), server.rng("finetune")
     batches = chain.from_iterable(proxy.batches(rng, settings.batch_size) for _ in range(settings.epochs))
     for index in islice(batches, settings.steps):
         model.grad.zero_()
         loss(model(proxy.x[index]), index).backward()
-        adam.step()
-    return Update(w=model.w.clone(), lambda_=cohort.p, buffers=model.buffers.clone())
+        optimiser.step()
+    kept = kept_state(optimiser, flat) if settings.optimizer_state == "keep" else {}
+    return Update(w=model.w.clone(), lambda_=cohort.p, buffers=model.buffers.clone(), state=kept)
 
 
-def distil(cohort: Cohort, server: Server, settings: FinetuneSettings, teachers: Iterable[Teacher]) -> Update:
+def kept_state(optimiser: torch.optim.Optimizer, flat: torch.nn.Parameter) -> State:
+    """What an optimiser remembers of its parameter: moments [P] or momentum [P], and Adam's number of steps."""
+    return {key: value for key, value in optimiser.state[flat].items() if isinstance(value, Tensor)}
+
+
+def distil(
+    cohort: Cohort, state: State, server: Server, settings: FinetuneSettings, teachers: Iterable[Teacher]
+) -> Update:
     """Distil the mean of the teachers' logits into the FedAvg model: KL divergence, no temperature.
 
     Neither the proxy set nor the teachers change while the student learns: their logits are computed once.
     """
     if not settings.trains:
         return size_weighted(cohort)
-    target = torch.stack([teacher_logits(server, *teacher) for teacher in teachers]).mean(0).softmax(1)
+    logits = [teacher_logits(server, teacher, settings.batch_size) for teacher in teachers]
+    target = torch.stack(logits).mean(0).softmax(1)
 
     def divergence(student: Tensor, index: Tensor) -> Tensor:
         return F.kl_div(student.log_softmax(1), target[index], reduction="batchmean")
 
-    return finetune(cohort, server, settings, divergence)
+    return finetune(cohort, state, server, settings, divergence)
 
 
 @torch.no_grad()
-def teacher_logits(server: Server, w: Tensor, buffers: Tensor) -> Tensor:
-    """Logits [N, classes] of one teacher on the whole proxy set, in eval mode."""
-    server.model.load(w, buffers)
-    server.model.train(False)
-    return torch.cat([server.model(part) for part in torch.split(server.proxy.x, TEACHER_BATCH)])
+def teacher_logits(server: Server, teacher: Teacher, batch_size: int) -> Tensor:
+    """Logits [N, classes] of one teacher on the whole proxy set; in train mode by batches of the student's size."""
+    server.model.load(teacher.w, teacher.buffers)
+    server.model.train(teacher.train)
+    parts = torch.split(server.proxy.x, batch_size if teacher.train else TEACHER_BATCH)
+    return torch.cat([server.model(part) for part in parts])

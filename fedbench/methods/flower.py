@@ -263,7 +263,7 @@ def undefined(strategy: Strategy, m: int) -> str | None:
 def pretended(round_: int, w: Tensor, W: Tensor, model: FlatModel, settings: FlowerSettings) -> Cohort:
     """A cohort of equal clients with models W [m, P]."""
     m = len(W)
-    work = LocalWork(torch.ones(m, dtype=torch.float64), 1, 1, 0.1, 0.0, False, 0.0)
+    work = LocalWork(torch.ones(m, dtype=torch.float64), 1, 1, 0.1, 0.0, False, 0.0, 0.1)
     return Cohort(
         round=round_,
         clients=tuple(range(m)),

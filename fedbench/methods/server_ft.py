@@ -31,4 +31,4 @@ class ServerFT(Method[ServerFTSettings]):
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Average by data sizes, then fine-tune."""
         y = server.proxy.y
-        return finetune(cohort, server, self.settings, lambda logits, i: F.cross_entropy(logits, y[i]))
+        return finetune(cohort, state, server, self.settings, lambda logits, i: F.cross_entropy(logits, y[i]))

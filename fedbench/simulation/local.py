@@ -110,11 +110,14 @@ def mean_gradient(w: Tensor, trained: Tensor, before: Tensor, after: Tensor, sgd
 
 
 def correct(grad: Tensor, w: Tensor, correction: Correction) -> None:
-    """Grad += linear + mu * (w - anchor), then cut its norm to `clip`; all [P], in place, without a device sync."""
+    """Grad += linear + mu d + pull d / |d|, d = w - anchor, then cut its norm to `clip`; all [P], in place, no sync."""
     if correction.linear is not None:
         grad.add_(correction.linear)
     if correction.mu and correction.anchor is not None:
         grad.add_(w - correction.anchor, alpha=correction.mu)
+    if correction.pull and correction.anchor is not None:
+        away = w - correction.anchor
+        grad.add_(away.div_(torch.linalg.vector_norm(away).clamp(min=torch.finfo(w.dtype).tiny)), alpha=correction.pull)
     if correction.clip is not None:
         norm = torch.linalg.vector_norm(grad)
         grad.mul_(torch.clamp(correction.clip / (norm + 1e-6), max=1.0))

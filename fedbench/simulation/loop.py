@@ -141,6 +141,8 @@ class Simulation:
 
         started = self._now()
         trained = self.train_cohort(t, clients)
+        if config.all_train:
+            self.train_cohort(t, self.others(clients))  # the server sees nothing of it, but they keep their momentum
         W, losses, ended = trained.W, trained.losses, self._now()
         p = torch.from_numpy(sizes / sizes.sum()).to(W)
         record = replace(record, train_loss=float(p.to(losses) @ losses), seconds_train=ended - started)
@@ -194,6 +196,10 @@ class Simulation:
             return trained.losses
         assert trained.gradients is not None, "they are kept where the method asks for them"
         return trained.gradients
+
+    def others(self, clients: tuple[int, ...]) -> tuple[int, ...]:
+        """The clients that are not among these."""
+        return tuple(sorted(set(range(self.num_clients)).difference(clients)))
 
     def train_cohort(self, t: int, clients: tuple[int, ...]) -> Trained:
         """Train every client of the cohort from the global model."""
@@ -292,6 +298,7 @@ def local_work(config: TrialConfig, t: int, steps: Tensor) -> LocalWork:
         momentum=clients.momentum,
         keeps_momentum=clients.momentum_state == "keep",
         weight_decay=clients.weight_decay,
+        first_lr=clients.lr,
     )
 
 

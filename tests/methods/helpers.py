@@ -43,7 +43,7 @@ def tiny_cohort(server: Server, m: int = 4, seed: int = 0, **changes: Any) -> Co
 def make_cohort(*, p: Tensor, w: Tensor, W: Tensor, **changes: Any) -> Cohort:
     """A cohort of which only the models matter; the rest is plain, or as given."""
     m, P = W.shape
-    work = LocalWork(torch.full((m,), 10.0, dtype=torch.float64), 1, 32, 0.1, 0.0, False, 0.0)
+    work = LocalWork(torch.full((m,), 10.0, dtype=torch.float64), 1, 32, 0.1, 0.0, False, 0.0, 0.1)
     whole = (Span("all", 0, P),)
     defaults = {"round": 1, "clients": tuple(range(m)), "B": W[:, :0], "buffers": w[:0], "bn": "average"}
     defaults |= {"global_lr": 1.0, "num_clients": m, "work": work, "layers": Layers(whole, whole)}

@@ -1,5 +1,7 @@
 """FedDyn against a quadratic problem whose optimum is known by hand."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -66,12 +68,35 @@ def test_one_round_is_the_equations() -> None:
     assert torch.equal(update.state["h_clients"][absent], h_clients[absent])
 
 
-def test_the_client_side_is_the_gradient_of_its_objective() -> None:
-    method = FedDyn(FedDynSettings(a=0.7))
+def test_with_means_by_data_size_one_round_is_the_equations_of_fedlaws_authors() -> None:
+    a, server = 0.3, tiny_server()
+    method = FedDyn(FedDynSettings(a=a, mean="size"))
+    w, h = torch.from_numpy(RNG.normal(size=4)), torch.from_numpy(RNG.normal(size=4))
+    state = {"h_clients": torch.zeros(N, 4, dtype=torch.float64), "h": h.clone()}
+    W = torch.from_numpy(RNG.normal(size=(2, 4)))
+    p = torch.tensor([0.9, 0.1], dtype=torch.float64)
+    update = method.aggregate(make_cohort(p=p, w=w, W=W, clients=(1, 4), num_clients=N), state, server)
+    new_h = h - a * (0.9 * (W[0] - w) + 0.1 * (W[1] - w))
+    assert torch.allclose(update.state["h"], new_h, atol=1e-14)
+    assert torch.allclose(update.w, 0.9 * W[0] + 0.1 * W[1] - new_h / a, atol=1e-13)
+    assert update.lambda_ is not None
+    assert torch.equal(update.lambda_, p)
+
+
+def test_a_plain_distance_has_no_gradient_where_training_starts() -> None:
+    w, grad = torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    correct(grad, w, Correction(pull=0.5, anchor=w.clone()))
+    assert not grad.any()
+
+
+@pytest.mark.parametrize("distance", ["squared", "plain"])
+def test_the_client_side_is_the_gradient_of_its_objective(distance: Literal["squared", "plain"]) -> None:
+    method = FedDyn(FedDynSettings(a=0.7, distance=distance))
     h = torch.from_numpy(RNG.normal(size=(N, 4)))
     w_g = torch.from_numpy(RNG.normal(size=4))
     w = torch.from_numpy(RNG.normal(size=4)).requires_grad_()
-    penalty = -(h[2] @ w) + 0.35 * (w - w_g).square().sum()
+    away = (w - w_g).square().sum()
+    penalty = -(h[2] @ w) + 0.35 * (away if distance == "squared" else away.sqrt())
     penalty.backward()
     grad = torch.zeros(4, dtype=torch.float64)
     correct(grad, w.detach(), method.correction({"h_clients": h}, 2, w_g))

@@ -71,7 +71,7 @@ def trained_plainly(cohort: Cohort, work: LocalWork, batch_norm: bool) -> torch.
 @pytest.mark.parametrize("batch_norm", [False, True])
 def test_fltrust_is_its_equations_with_a_server_that_trains_like_a_client(batch_norm: bool) -> None:
     server = tiny_server(batch_norm=batch_norm)
-    work = LocalWork(torch.full((4,), 6.0, dtype=torch.float64), 3, 5, 0.1, 0.9, True, 1e-3)
+    work = LocalWork(torch.full((4,), 6.0, dtype=torch.float64), 3, 5, 0.1, 0.9, True, 1e-3, 0.1)
     cohort = tiny_cohort(server, work=work)
     root = trained_plainly(cohort, work, batch_norm) - cohort.w
     W = cohort.W.clone()

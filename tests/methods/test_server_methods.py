@@ -1,16 +1,26 @@
 """FedAdam, FedDF, FedBE and Server-FT against their formulas."""
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+from fedbench.methods import Cohort, LocalWork, Server
 from fedbench.methods.fedadam import FedAdam, FedAdamSettings
 from fedbench.methods.fedbe import FedBE, FedBESettings, gaussian
 from fedbench.methods.feddf import FedDF, FedDFSettings
-from fedbench.methods.finetune import teacher_logits
+from fedbench.methods.finetune import Teacher, teacher_logits
 from fedbench.methods.server_ft import ServerFT, ServerFTSettings
 from tests.methods.helpers import tiny_cohort, tiny_server
+
+
+def client_logits(server: Server, cohort: Cohort) -> torch.Tensor:
+    """Of every client on the proxy set [m, N, classes]."""
+    teachers = [Teacher(w, buffers) for w, buffers in zip(cohort.W, cohort.B, strict=True)]
+    return torch.stack([teacher_logits(server, teacher, 5) for teacher in teachers])
 
 
 def test_fedadam_is_its_equations_over_two_rounds() -> None:
@@ -69,10 +79,10 @@ def test_steps_cap_the_work_on_the_server(method: FedDF | ServerFT) -> None:
 def test_distillation_pulls_the_student_to_the_clients_mean_prediction() -> None:
     server = tiny_server()
     cohort = tiny_cohort(server)
-    target = torch.stack([teacher_logits(server, w, b) for w, b in zip(cohort.W, cohort.B, strict=True)]).mean(0)
+    target = client_logits(server, cohort).mean(0)
 
     def divergence(w: torch.Tensor) -> float:
-        student = teacher_logits(server, w, cohort.buffers).log_softmax(1)
+        student = teacher_logits(server, Teacher(w, cohort.buffers), 5).log_softmax(1)
         p = target.softmax(1)
         return float((p * (p.log() - student)).sum(1).mean())
 
@@ -85,7 +95,7 @@ def test_one_distillation_step_follows_the_gradient_of_the_kl_divergence() -> No
     server, other = tiny_server(), tiny_server()
     cohort = tiny_cohort(server)
     update = FedDF(FedDFSettings(epochs=1, lr=1e-3)).aggregate(cohort, {}, server)
-    p = torch.stack([teacher_logits(other, w, b) for w, b in zip(cohort.W, cohort.B, strict=True)]).mean(0).softmax(1)
+    p = client_logits(other, cohort).mean(0).softmax(1)
     start = cohort.p @ cohort.W
     other.model.load(start, cohort.buffers)
     other.model.grad.zero_()
@@ -97,9 +107,73 @@ def test_one_distillation_step_follows_the_gradient_of_the_kl_divergence() -> No
 def test_teachers_use_their_own_statistics_in_eval_mode() -> None:
     server = tiny_server(batch_norm=True)
     cohort = tiny_cohort(server)
-    alone = teacher_logits(server, cohort.W[0], cohort.B[0])
-    assert torch.equal(alone, teacher_logits(server, cohort.W[0], cohort.B[0]))
-    assert not torch.allclose(alone, teacher_logits(server, cohort.W[0], cohort.B[1] + 1))
+    alone, again = (teacher_logits(server, Teacher(cohort.W[0], cohort.B[0]), 5) for _ in range(2))
+    assert torch.equal(alone, again)
+    assert not torch.allclose(alone, teacher_logits(server, Teacher(cohort.W[0], cohort.B[1] + 1), 5))
+
+
+def test_a_teacher_in_train_mode_goes_by_the_statistics_of_each_batch() -> None:
+    server = tiny_server(batch_norm=True)
+    cohort = tiny_cohort(server)
+    one, other = (teacher_logits(server, Teacher(cohort.W[0], cohort.B[0] + add, train=True), 5) for add in (0, 1))
+    assert torch.equal(one, other)  # whatever the running ones are
+    server.model.load(cohort.W[0], cohort.B[0])
+    server.model.train()
+    with torch.no_grad():
+        parts = [server.model(server.proxy.x[start : start + 5]) for start in (0, 5, 10)]
+    assert torch.equal(one, torch.cat(parts))
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_fedbes_mode_is_that_of_all_teachers_but_the_clients(mode: Literal["eval", "train"]) -> None:
+    server = tiny_server(batch_norm=True)
+    teachers = FedBE(FedBESettings(samples=2, teacher_mode=mode)).teachers(tiny_cohort(server), server)
+    assert [teacher.train for teacher in teachers] == [False] * 4 + [mode == "train"] * 3
+
+
+def plain_sgd(w: torch.Tensor, cohort: Cohort, server: Server, steps: list[torch.Tensor], v: torch.Tensor) -> None:
+    """SGD with the clients' momentum 0.9 and weight decay 0.01, by hand; w and v in place."""
+    for index in steps:
+        server.model.load(w, cohort.buffers)
+        server.model.grad.zero_()
+        F.cross_entropy(server.model(server.proxy.x[index]), server.proxy.y[index]).backward()
+        v.mul_(0.9).add_(server.model.grad + 0.01 * w)
+        w.sub_(0.08 * v)
+
+
+@pytest.mark.parametrize("kept", ["fresh", "keep"])
+def test_the_servers_sgd_has_the_clients_first_learning_rate_momentum_and_decay(kept: Literal["fresh", "keep"]) -> None:
+    server, other = tiny_server(), tiny_server()
+    work = LocalWork(torch.ones(4, dtype=torch.float64), 1, 32, 0.05, 0.9, True, 0.01, 0.08)
+    method = ServerFT(ServerFTSettings(optimizer="sgd", optimizer_state=kept, lr=None, epochs=2, batch_size=5))
+    state, v = method.start(4, server.model.w), torch.zeros_like(server.model.w)
+    for seed in (0, 1):
+        cohort = tiny_cohort(server, seed=seed, work=work)
+        update = method.aggregate(cohort, state, server)
+        rng, w = other.rng("finetune"), cohort.p @ cohort.W
+        plain_sgd(w, cohort, other, [*other.proxy.batches(rng, 5), *other.proxy.batches(rng, 5)], v)
+        assert torch.allclose(update.w, w, atol=1e-12)
+        state = update.state
+        assert bool(state) == (kept == "keep")
+        if kept == "fresh":
+            v.zero_()
+
+
+def test_an_adam_that_is_kept_goes_on_where_it_stopped() -> None:
+    server = tiny_server()
+    cohort = tiny_cohort(server)
+    settings = ServerFTSettings(optimizer_state="keep", epochs=1, lr=0.01)
+    first = ServerFT(settings).aggregate(cohort, {}, server)
+    again = tiny_cohort(server, W=first.w.expand(4, -1).clone())
+    rng = np.random.default_rng(0)
+    fixed = replace(server, rng=lambda purpose: rng)  # the second epoch's batches after the first one's
+    whole = ServerFT(settings.model_copy(update={"epochs": 2})).aggregate(cohort, {}, fixed)
+    rng = np.random.default_rng(0)
+    half = ServerFT(settings).aggregate(cohort, {}, fixed)
+    rest = ServerFT(settings).aggregate(replace(again, W=half.w.expand(4, -1).clone()), half.state, fixed)
+    assert torch.allclose(rest.w, whole.w, atol=1e-12)
+    forgotten = ServerFT(settings).aggregate(replace(again, W=half.w.expand(4, -1).clone()), {}, fixed)
+    assert not torch.allclose(forgotten.w, whole.w, atol=1e-6)
 
 
 def test_fedbe_samples_are_the_gaussian_over_normalised_updates() -> None:
@@ -131,11 +205,11 @@ def test_fedbe_teaches_with_clients_average_and_samples() -> None:
     method = FedBE(FedBESettings(epochs=1, samples=5))
     teachers = list(method.teachers(cohort, server))
     assert len(teachers) == 4 + 1 + 5
-    assert all(torch.equal(w, row) for (w, _), row in zip(teachers, cohort.W, strict=False))
+    assert all(torch.equal(one.w, row) for one, row in zip(teachers, cohort.W, strict=False))
     assert torch.equal(teachers[4][0], cohort.p @ cohort.W)
-    assert all(torch.equal(buffers, cohort.p @ cohort.B) for _, buffers in teachers[4:])
+    assert all(torch.equal(buffers, cohort.p @ cohort.B) for _, buffers, _ in teachers[4:])
     mean, std = gaussian(cohort, server.model.offsets)
-    drawn = torch.stack([(w - mean) / std for w, _ in teachers[5:]])
+    drawn = torch.stack([(w - mean) / std for w, _, _ in teachers[5:]])
     assert 0.5 < drawn.std() < 1.5  # standard normal noise, another for each
     assert not torch.equal(drawn[0], drawn[1])
     again = list(method.teachers(cohort, server))

@@ -22,7 +22,7 @@ from tests.methods.helpers import make_cohort, tiny_cohort, tiny_server
 
 
 def work(steps: list[float], momentum: float = 0.0, keeps: bool = False, lr: float = 0.1) -> LocalWork:
-    return LocalWork(torch.tensor(steps, dtype=torch.float64), 1, 32, lr, momentum, keeps, 0.0)
+    return LocalWork(torch.tensor(steps, dtype=torch.float64), 1, 32, lr, momentum, keeps, 0.0, lr)
 
 
 @given(steps=st.integers(1, 60), momentum=st.floats(0, 0.98))

@@ -10,6 +10,7 @@ from tests.conftest import timeless
 
 Make = Callable[..., TrialConfig]
 PARTIAL = {"clients__participation": 0.6, "rounds": 4}
+SERVER_SGD = {"name": "server_ft", "optimizer": "sgd", "optimizer_state": "keep", "lr": None}
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3])
@@ -19,6 +20,7 @@ PARTIAL = {"clients__participation": 0.6, "rounds": 4}
         PARTIAL,
         {**PARTIAL, "model": "resnet8", "bn": "proxy", "data__train_size": 60},
         {**PARTIAL, "clients__momentum_state": "reset"},
+        {**PARTIAL, "clients__train": "all", "method": SERVER_SGD},
     ],
 )
 def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(

@@ -45,6 +45,26 @@ def test_one_round_is_the_weighted_mean_of_models_trained_alone(tiny: Make) -> N
     assert torch.allclose(run.state.w, (sizes.double() / sizes.sum()) @ W, atol=1e-14)
 
 
+def test_where_all_train_those_that_are_not_sampled_keep_their_momentum_and_nothing_else_is_seen(tiny: Make) -> None:
+    partial = {"clients__participation": 0.4, "precision": "float64"}
+    some, all_ = Simulation(tiny(**partial)), Simulation(tiny(**partial, clients__train="all"))
+    first, same = some.step(), all_.step()
+    assert timeless([first]) == timeless([same])  # the same two clients, the same model
+    assert torch.equal(some.state.w, all_.state.w)
+    assert some.state.velocity is not None
+    assert all_.state.velocity is not None
+    alone = Simulation(tiny(precision="float64"))
+    alone.train_cohort(1, (0, 1, 2, 3, 4))
+    assert alone.state.velocity is not None
+    for client in range(5):
+        assert torch.equal(all_.state.velocity[client], alone.state.velocity[client])
+        assert bool(some.state.velocity[client].any()) == (client in first.clients)
+    while set(some.step().clients) <= set(first.clients):
+        all_.step()
+    all_.step()
+    assert not torch.equal(some.state.w, all_.state.w)  # a client that is new comes with momentum
+
+
 def test_the_same_config_gives_the_same_records_whatever_ran_before(tiny: Make) -> None:
     first = timeless(list(simulate(tiny())))
     torch.manual_seed(1)

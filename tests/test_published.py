@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import fedbench
 from fedbench import publish, report, verify
 from fedbench.base.packs import SUFFIX, packed, unpacked
 from fedbench.reports.agreement import agreement, tolerance
@@ -48,6 +49,18 @@ def test_what_is_published_is_small() -> None:
     sizes = {path.name: path.stat().st_size for path in PUBLISHED.rglob("*") if path.is_file()}
     assert {name: size for name, size in sizes.items() if size > LARGEST} == {}
     assert sum(sizes.values()) <= LARGEST_SUM
+
+
+def test_the_numbers_of_the_docs_and_the_readme_are_those_of_the_published_trials() -> None:
+    cells = fedbench.load("methods", "paper", PUBLISHED, table="cells")
+    cells = cells[(cells.table == "accuracy") & (cells.n > 0)]
+    page, readme = (PUBLISHED.parent / name for name in ("docs/results.md", "README.md"))
+    for cell in cells.itertuples():
+        number = f"{cell.mean:.2f}"
+        assert number in next(line for line in page.read_text().splitlines() if line.startswith(f"| {cell.method} "))
+        assert pd.isna(cell.paper) or number in readme.read_text() or "MLP" not in cell.setting
+    distances = (cells.paper_difference.dropna().abs() <= 0.5).sum()
+    assert f"of {cells.paper.notna().sum()} accuracies {distances} within 0.5" in page.read_text()
 
 
 @pytest.fixture(scope="module")

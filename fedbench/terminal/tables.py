@@ -113,15 +113,17 @@ def show_comparison(study: ScaledStudy, report: Report, store: Store, published:
     """Print, and write to compare.csv, how the trials that another folder has, too, agree with it; then the counts."""
     frame = compared(study, report.trials, published)
     write_text(folder_of(study, store) / "compare.csv", frame.to_csv(index=False))
-    print(f"\n{study.study.title}{note(study)}: beside the other folder ({RULE})")
+    print(f"\n{study.study.title}{note(study)}: beside the other folder")
     if not len(frame):
         print("no trial is in both folders")
         return
-    table = Table(*heads([*study.axes, "seed"]), *NUMBERS)
+    table = Table()
+    for head in (*heads([*study.axes, "seed"]), *NUMBERS):
+        table.add_column(escape(head), overflow="fold")
     for row in frame.itertuples(index=False):
         table.add_row(*(_number(cell) if isinstance(cell, float) else escape(str(cell)) for cell in row))
     Console().print(table)
-    print(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))}")
+    print(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
 
 
 def counted_verdicts(verdicts: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedbench.base.files import write_text
-from fedbench.reports.agreement import NUMBERS, RULE, compared
+from fedbench.reports.agreement import RULE, compared
 from fedbench.reports.parity import VERDICTS, parity
 from fedbench.reports.report import Report, folder_of, mixed
 from fedbench.reports.sheets import Entry, Sheet
@@ -117,9 +117,7 @@ def show_comparison(study: ScaledStudy, report: Report, store: Store, published:
     if not len(frame):
         print("no trial is in both folders")
         return
-    table = Table()
-    for head in (*heads([*study.axes, "seed"]), *NUMBERS):
-        table.add_column(escape(head), overflow="fold")
+    table = Table(*map(escape, heads([*study.axes, "seed"])), "ours", "other", "apart", "at most", "verdict")
     for row in frame.itertuples(index=False):
         table.add_row(*(_number(cell) if isinstance(cell, float) else escape(str(cell)) for cell in row))
     Console().print(table)

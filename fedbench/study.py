@@ -35,7 +35,9 @@ def job(options: argparse.Namespace) -> Job:
     return StudyJob(options)
 
 
-COMMAND = Command("fedbench.study", "studies", "study", ("all",), rows, ("name", "shows", "quick", "paper"), job)
+COMMAND = Command(
+    "fedbench.study", "studies", "study", ("all",), rows, ("name", "shows", "quick", "desk", "paper"), job
+)
 
 
 def main(arguments: Sequence[str]) -> int:

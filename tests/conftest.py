@@ -24,6 +24,7 @@ TINY: dict[str, Any] = {
     "data.train_size": 300,
     "data.test_size": 200,
     "clients.count": 5,
+    "clients.batch_size": 32,
     "proxy.size": 20,
     "rounds": 3,
 }

@@ -149,7 +149,7 @@ def test_data_that_cannot_be_had_are_found_before_ray_starts(
     code, _, error = command(main, *arguments, "--out", str(tmp_path))
     assert code == 2
     assert message in error
-    assert not list((tmp_path / "trials").iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)

@@ -138,6 +138,8 @@ def show_rows(rows: Rows, columns: Sequence[str], *, as_json: bool) -> None:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, dict):  # done and trials
         return f"{value['done']}/{value['trials']}"
     return ", ".join(value) if isinstance(value, list) else str(value)

@@ -4,9 +4,12 @@ import argparse
 from typing import Any
 
 from fedbench.specs.expand import expand_study, load_study, study_files
+from fedbench.specs.names import ScaleName
 from fedbench.specs.space import expand_space, space_files
 from fedbench.store.store import Store
 from fedbench.terminal.conduct import Rows
+
+LISTED: tuple[ScaleName, ...] = ("quick", "desk", "paper")
 
 
 def study_rows(options: argparse.Namespace) -> Rows:
@@ -14,8 +17,8 @@ def study_rows(options: argparse.Namespace) -> Rows:
     store, rows = Store(options.out), Rows()
     for name in study_files():
         stem, study = load_study(name)
-        row: dict[str, Any] = {"name": name, "shows": study.shows}
-        for scale in ("quick", "paper"):
+        row: dict[str, Any] = {"name": name, "shows": study.shows, **dict.fromkeys(LISTED)}
+        for scale in (scale for scale in LISTED if scale in study.scales):
             trials = expand_study(stem, study, scale, changes={}, only={}, seeds=None).trials
             done = sum(store.status(hash_) in ("done", "diverged") for hash_ in trials)
             row[scale] = {"trials": len(trials), "done": done}

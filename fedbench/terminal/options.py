@@ -30,7 +30,8 @@ def add_scale_option(options: argparse.ArgumentParser) -> None:
         "--scale",
         choices=SCALES,
         default="quick",
-        help="quick: minutes on a laptop (default); paper: the paper's setting; tiny: two rounds, to try things",
+        help="quick: minutes on a laptop (default); desk: real data, hours on two cores; paper: the paper's setting; "
+        "tiny: two rounds, to try things",
     )
 
 

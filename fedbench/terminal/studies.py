@@ -17,7 +17,7 @@ from fedbench.reports.report import Report, make_report, stored_trials
 from fedbench.reports.shown import note
 from fedbench.simulation.compute import pick_device
 from fedbench.simulation.federation import check_data
-from fedbench.specs.expand import ScaledStudy, expand, study_files
+from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store
 from fedbench.store.trackers import TRACKERS
@@ -26,7 +26,7 @@ from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import StudyProgress, clock
 from fedbench.terminal.tables import show, show_check, show_comparison
-from fedbench.tune.fit import check_address, check_here
+from fedbench.tune.fit import check_address, check_here, joined
 from fedbench.tune.options import RunOptions
 
 EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
@@ -44,9 +44,15 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
     seeds = chosen_seeds(options)
     if options.name == EVERYTHING and only:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
-    names = [name for name in study_files() if name != SMOKE] if options.name == EVERYTHING else [options.name]
+    names = [options.name] if options.name != EVERYTHING else studies_at(options.scale)
     changes = parse_assignments(options.set)
     return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
+
+
+def studies_at(scale: str) -> list[str]:
+    """The built-in studies that have a scale (tiny comes of quick), but the one that only tries things."""
+    wanted = "quick" if scale == "tiny" else scale
+    return [name for name in study_files() if name != SMOKE and wanted in load_study(name)[1].scales]
 
 
 class StudyJob(Job):
@@ -163,6 +169,7 @@ def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -
     """There must be a cluster at the address or, without one, trials must fit on this machine."""
     if options.address:
         check_address(options.address)
+    if options.address or joined():
         return
     check_here(run_options(options))
     for device in {config.run.device for config in configs}:

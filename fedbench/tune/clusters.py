@@ -24,7 +24,7 @@ from ray.job_config import JobConfig
 
 from fedbench.base.errors import UserError
 from fedbench.data.official import cache_dir
-from fedbench.tune.fit import check_address, check_here, too_much
+from fedbench.tune.fit import check_address, check_here, joined, too_much
 from fedbench.tune.options import RunOptions
 
 GPU_SHARE = 0.25  # of a GPU, for each trial, where there are GPUs and nothing was asked for
@@ -49,7 +49,7 @@ def say(text: str) -> None:
 @contextmanager
 def cluster(options: RunOptions, say: Say = say) -> Iterator[None]:
     """The cluster at `address`, or one started here and stopped at the end; what it cannot hold is an error."""
-    if ray.is_initialized():  # a test, or a notebook, or a command brought its own
+    if joined():
         check_fit(options, say)
         yield
         return

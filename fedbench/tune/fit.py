@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 
 from fedbench.base.errors import UserError
 from fedbench.tune.options import RunOptions
@@ -31,6 +32,12 @@ def check_address(address: str) -> None:
         raise UserError(f"--address {address}: no Ray cluster there ({reason})") from error
     if answer[3:4] != HTTP2_SETTINGS:
         raise UserError(f"--address {address}: no Ray cluster there (something else answers)")
+
+
+def joined() -> bool:
+    """Whether this process is part of a cluster already: a notebook, or a test, brought its own."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
 
 
 def check_here(options: RunOptions) -> None:

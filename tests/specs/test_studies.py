@@ -115,7 +115,7 @@ WRONG = [
     (
         "scales:",
         "plots: {a: {kind: worst, x: method.gamma, y: data.alpha, over: method.gamma}}\nscales:",
-        "plots.a: method.gamma stands twice among x, y, over and panels; name it once",
+        "plots.a: method.gamma stands for two things; name another axis for one of them",
     ),
     (
         "scales:",

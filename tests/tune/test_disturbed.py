@@ -95,7 +95,7 @@ def test_a_disturbed_study_ends_with_the_same_tables(
 
 
 def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp_path: Path) -> None:
-    file, out = study_file(tmp_path, 3000, (8,)), tmp_path / "out"
+    file, out = study_file(tmp_path, 30_000, (8,)), tmp_path / "out"
     process = start(file, out)
     try:
         wait_until(lambda: sum(path.stat().st_size > 2000 for path in out.glob("ray/*/*/result.json")) == 2)

@@ -52,8 +52,6 @@ class Worst(Plot):
 
     @model_validator(mode="after")
     def _check(self) -> "Worst":
-        if twice := [axis for axis in self.axes if self.axes.count(axis) > 1]:
-            raise wrong(f"{twice[0]} stands twice among x, y, over and panels; name it once")
         if METRICS.get(self.value).better is None:
             raise wrong(f"value = {self.value!r}: of it nothing is the worst; must be a metric that is better or worse")
         return self

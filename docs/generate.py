@@ -1,6 +1,7 @@
 """Fill in the lists of the docs from the code: python docs/generate.py (with --check it only says which are stale).
 
-A page has the list NAME between the lines `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`.
+A page, or the README, has the list NAME between the lines `<!-- generated: NAME -->` and
+`<!-- end of generated: NAME -->`. Results come from `published/`; their plots are drawn anew where their page is stale.
 """
 
 import ast
@@ -16,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
+import results_page
 import torch
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -310,6 +312,8 @@ LISTS: Mapping[str, Callable[[], str]] = {
     "study-file": partial(file_keys, Study),
     "space-file": partial(file_keys, Space),
     "columns": curves,
+    "results": lambda: results_page.results(table),
+    "published-table": lambda: results_page.front(table),
     **{
         make.__name__: make
         for make in (
@@ -325,18 +329,23 @@ def filled(text: str) -> str:
     return BLOCK.sub(lambda match: f"{match[1]}\n{LISTS[match[2]]()}\n\n{match[3]}", text)
 
 
+def stale_pages() -> dict[Path, str]:
+    """The pages whose lists are not those of the code, and what they should be."""
+    texts = {path: path.read_text(encoding="utf-8") for path in [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"]}
+    return {path: after for path, before in texts.items() if (after := filled(before)) != before}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write, or check, every page; 1 if any is stale."""
-    stale = []
-    for path in sorted(DOCS.glob("*.md")):
-        before = path.read_text(encoding="utf-8")
-        after = filled(before)
-        if before != after:
-            stale.append(path.name)
-            if "--check" not in arguments:
-                path.write_text(after, encoding="utf-8")
+    stale = stale_pages()
+    if "--check" not in arguments:
+        if DOCS / "results.md" in stale:
+            results_page.draw_pictures()
+            stale = stale_pages()  # with the new pictures
+        for path, text in stale.items():
+            path.write_text(text, encoding="utf-8")
     if stale:
-        print(f"{'stale' if '--check' in arguments else 'renewed'}: {', '.join(stale)}")
+        print(f"{'stale' if '--check' in arguments else 'renewed'}: {', '.join(path.name for path in stale)}")
     return 1 if stale and "--check" in arguments else 0
 
 

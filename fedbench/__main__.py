@@ -1,4 +1,4 @@
-"""All command lines under one name: fedbench study|search|trial|report|data|new|clean."""
+"""All command lines under one name: fedbench study|search|trial|report|publish|verify|data|new|clean."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,6 +11,8 @@ COMMANDS = {
     "search": "fedbench.search",
     "trial": "fedbench.trial",
     "report": "fedbench.report",
+    "publish": "fedbench.publish",
+    "verify": "fedbench.verify",
     "data": "fedbench.data.__main__",
     "new": "fedbench.new",
     "clean": "fedbench.clean",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fedbench.base.plugins import import_modules
 from fedbench.specs.library import path_of
 from fedbench.terminal.command import DONE, Parser, run
-from fedbench.terminal.options import add_study_options
+from fedbench.terminal.options import add_study_options, folder
 
 
 def parser() -> argparse.ArgumentParser:
@@ -16,6 +16,9 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("name", metavar="NAME|FILE", help="a built-in study, all of them (all), or a YAML file")
     options.add_argument("--check", action="store_true", help="hold cells and claims against the paper's")
+    options.add_argument(
+        "--compare", type=folder, metavar="DIR", help="hold trials against those of another results folder: published"
+    )
     add_study_options(options)
     return options
 

@@ -16,6 +16,7 @@ def test_an_installed_wheel_finds_its_studies_and_spaces_from_another_folder(tmp
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()
     with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".xz")], "published/ is the checkout's"
         archive.extractall(site)
     # -P and the path: the wheel's files come first, the checkout and the current folder do not count
     for command, another in (("study", "smoke"), ("search", "fair")):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import ray
 
-from fedbench import __main__, clean, new, report, search, study, trial
+from fedbench import __main__, clean, new, publish, report, search, study, trial, verify
 from fedbench.base import plugins
 from fedbench.base.errors import ConfigError
 from fedbench.data import __main__ as data
@@ -25,6 +25,8 @@ DOORS: dict[str, Any] = {
     "search": search.main,
     "trial": trial.main,
     "report": report.main,
+    "publish": publish.main,
+    "verify": verify.main,
     "data": data.main,
     "clean": clean.main,
     "new": new.main,
@@ -54,6 +56,11 @@ OPTIONS: list[tuple[str, str]] = [
     ("search fixed_gamma --address localhost:1", "--address localhost:1: no Ray cluster there"),
     ("search fixed_gamma --trials 0", "--trials 0: must be at least 1"),
     ("report smoke", "holds no results; run python -m fedbench.study smoke first"),
+    ("publish smoke", "--out results: holds no results; run python -m fedbench.study smoke first"),
+    ("publish smoke --seeds 9", "unrecognized arguments: --seeds 9"),
+    ("verify nowhere", "nowhere: holds no results; name a folder with trials, such as published"),
+    ("verify nowhere --trials 0", "--trials 0: must be at least 1"),
+    ("verify --seed first", "argument --seed: invalid int value: 'first'"),
     ("trial --config=", "argument --config: name a file"),
     ("trial --set data.alpha=1e99", "data.alpha = 1e+99: must be a number above 0 and at most 1e+30"),
     ("trial --set method.name=krum --set method.f=0.5", "method.f = 0.5: must be a number at least 0 and below 0.5"),

@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fedbench.base.errors import ConfigError, UserError
+from fedbench.base.packs import read
 
 Settings = dict[str, Any]
 PLAIN = {"None": "null", "True": "true", "False": "false"}  # as YAML has them
@@ -95,7 +96,7 @@ def load_yaml(path: Path) -> Settings:
 def load_raw_yaml(path: Path) -> Settings:
     """A YAML file of keys and values, as written (YAML 1.2: 5e-4 is a number, `no` is a word)."""
     try:
-        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        content = YAML(typ="safe", pure=True).load(read(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     except BAD_YAML as error:

@@ -40,7 +40,10 @@ def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
 
 
 def make_report(study: ScaledStudy, store: Store) -> Report:
-    """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot."""
+    """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot.
+
+    OUT is the store's folder for reports.
+    """
     trials = stored_trials(study, store)
     folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +93,7 @@ def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Pat
 
 def folder_of(study: ScaledStudy, store: Store) -> Path:
     """Where a study's tables and plots go; what options changed of it has a folder of its own below."""
-    return store.out / "studies" / study.name / study.scale / study.variant
+    return store.reports / "studies" / study.name / study.scale / study.variant
 
 
 def claims_frame(findings: list[Finding]) -> pd.DataFrame:

@@ -1,4 +1,7 @@
-"""The result store: finished trials by the hash of their config. Tables read it, and nothing else."""
+"""The result store: finished trials by the hash of their config. Tables read it, and nothing else.
+
+An entry is a folder, or a pack of one (`base.packs`), which is what published results are.
+"""
 
 import hashlib
 import json
@@ -9,11 +12,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import write_json
+from fedbench.base.files import write_bytes, write_json
+from fedbench.base.packs import SUFFIX, read
 from fedbench.config import LAST_ROUNDS
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 Status = Literal["done", "diverged", "failed"]
 MARKER = "trial.json"
+RESULTS = Path("results")  # where results are kept unless somebody says otherwise
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,10 @@ class StoredTrial:
         import pandas as pd
 
         path = self.path / f"{name}.csv"
-        return _read_csv(path, path.stat().st_mtime_ns).copy() if path.is_file() else pd.DataFrame()
+        try:
+            return _read_csv(path, (path if self.path.is_dir() else self.path).stat().st_mtime_ns).copy()
+        except FileNotFoundError:
+            return pd.DataFrame()
 
     def scored_over(self, rounds: int) -> "StoredTrial":
         """The same trial, its final score the mean of so many last rounds (of those that were scored)."""
@@ -52,12 +61,17 @@ class StoredTrial:
     def environment(self) -> str:
         """Where it ran, in one line: what may make its bytes differ from another's."""
         try:
-            where = json.loads((self.path / "environment.json").read_text())
+            where = json.loads(read(self.path / "environment.json"))
         except OSError:
             return "unknown"
         return (
             f"{where['device_name']}, {where['threads']} threads, torch {where['torch']}, fedbench {where['fedbench']}"
         )
+
+    def files(self) -> dict[str, bytes]:
+        """All files of the entry, its mark included."""
+        mark = read(self.path / MARKER)
+        return {MARKER: mark, **{name: read(self.path / name) for name in json.loads(mark)["files"]}}
 
 
 class Store:
@@ -73,6 +87,17 @@ class Store:
         self.complaints: list[str] = []
         self.damaged: set[str] = set()
         self._sound: dict[str, StoredTrial] = {}
+
+    @property
+    def reports(self) -> Path:
+        """The folder for what is made of trials: their own or, where they are packs or it is read-only, another."""
+        only_read = any(self.trials.glob(f"*{SUFFIX}")) or (self.out.is_dir() and not _writable(self.out))
+        return RESULTS / self.out.resolve().name if only_read else self.out
+
+    def where(self, hash_: str) -> Path:
+        """Where the entry of a trial is, or would be."""
+        pack = self.trials / f"{hash_}{SUFFIX}"
+        return pack if pack.is_file() else self.trials / hash_
 
     def checkpoints(self, hash_: str) -> Path:
         """Where a running trial keeps its checkpoints."""
@@ -101,7 +126,7 @@ class Store:
     def get(self, hash_: str) -> StoredTrial | None:
         """The entry of a trial, checked against its sums (once a command); a damaged one is reported, and not there."""
         if hash_ not in self._sound:
-            trial, complaint = _looked_up(self.trials / hash_, hash_)
+            trial, complaint = _looked_up(self.where(hash_), hash_)
             if complaint and hash_ not in self.damaged:
                 self.damaged.add(hash_)
                 self.complaints.append(f"damaged entry {hash_[:12]} ({complaint}); it is run again by the next study")
@@ -113,7 +138,7 @@ class Store:
     def status(self, hash_: str) -> str | None:
         """How a trial ended, as its mark says, unchecked: for counting."""
         try:
-            return str(json.loads((self.trials / hash_ / MARKER).read_text())["status"])
+            return str(json.loads(read(self.where(hash_) / MARKER))["status"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -123,14 +148,14 @@ class Store:
 
     def all(self) -> Iterator[StoredTrial]:
         """Every sound entry."""
-        for folder in sorted(self.trials.glob("[0-9a-f]*")):
-            if trial := self.get(folder.name):
+        for hash_ in sorted({path.name.removesuffix(SUFFIX) for path in self.trials.glob("[0-9a-f]*")}):
+            if trial := self.get(hash_):
                 yield trial
 
     def mend(self) -> None:
         """Move the damaged entries that were met aside, so that their trials can be run again: the runner's part."""
         for hash_ in sorted(self.damaged):
-            entry = self.trials / hash_
+            entry = self.where(hash_)
             if not _looked_up(entry, hash_)[1]:
                 continue  # another command has mended it, or replaced it by a sound one
             target = self.out / "damaged" / f"{hash_}-{time.time_ns()}"
@@ -146,9 +171,9 @@ class Store:
             self._sound.pop(hash_, None)
             shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
             with suppress(FileNotFoundError):
-                entry, old = self.trials / hash_, self._retired(hash_)
-                if entry.is_dir():
-                    shutil.rmtree(old, ignore_errors=True)
+                entry, old = self.where(hash_), self._retired(hash_)
+                if entry.exists():
+                    _remove(old)
                     entry.rename(old)
 
     def _retired(self, hash_: str) -> Path:
@@ -178,26 +203,45 @@ class Store:
                 shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # somebody else was first, with the same bytes
             folder.rename(target)
-        shutil.rmtree(self._retired(hash_), ignore_errors=True)
+        _remove(self._retired(hash_))
         shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
 
+    def put(self, hash_: str, pack: bytes) -> None:
+        """Make a pack the entry of a trial."""
+        self.trials.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.trials / f"{hash_}{SUFFIX}", pack)
+        self._sound.pop(hash_, None)
 
-def _looked_up(folder: Path, hash_: str) -> tuple[StoredTrial | None, str]:
-    """The entry in a folder, if all its files have their sums; else what is wrong with it, empty if there is none."""
-    if not folder.is_dir():
+
+def _looked_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:
+    """The entry at a path, if all its files have their sums; else what is wrong with it, empty if there is none."""
+    if not entry.exists():
         return None, ""
     try:
-        marker = json.loads((folder / MARKER).read_text())
+        marker = json.loads(read(entry / MARKER))
         for name, wanted in marker["files"].items():
-            if _sha256(folder / name) != wanted:
+            if _sha256(entry / name) != wanted:
                 raise ValueError(f"{name} does not have its checksum")
         if marker["hash"] != hash_:
             raise ValueError("it belongs to another trial")
-        return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], folder), ""
+        return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], entry), ""
     except FileNotFoundError as error:  # a file is missing; or another command is just replacing a failed entry
-        return None, f"{Path(error.filename).name} is missing" if folder.is_dir() else ""
+        return None, f"{Path(error.filename).name} is missing" if entry.exists() else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, str(error) or type(error).__name__
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a folder is to be written to: root may always, but goes by its mode like all others."""
+    return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
+
+
+def _remove(entry: Path) -> None:
+    """Remove an entry, if it is there."""
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=256)
@@ -205,8 +249,8 @@ def _read_csv(path: Path, changed: int) -> "pd.DataFrame":
     """A table; `changed` is when its file did, so that another one is read anew."""
     import pandas as pd
 
-    return pd.read_csv(path)
+    return pd.read_csv(BytesIO(read(path)))
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read(path)).hexdigest()

@@ -17,18 +17,29 @@ def add_study_options(
 ) -> None:
     """The options that say which study, at which scale, with which changes: shared with reports and searches."""
     add = options.add_argument
-    add(
+    add_scale_option(options)
+    add("--seeds", metavar="N[,N]", help=seeds)
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting; again for more")
+    add_pick_options(options, only)
+    add_import_option(options)
+
+
+def add_scale_option(options: argparse.ArgumentParser) -> None:
+    """The option that says how large a study is."""
+    options.add_argument(
         "--scale",
         choices=SCALES,
         default="quick",
         help="quick: minutes on a laptop (default); desk: real data, hours on two cores; paper: the paper's setting; "
         "tiny: two rounds, to try things",
     )
-    add("--seeds", metavar="N[,N]", help=seeds)
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a base setting; again for more")
+
+
+def add_pick_options(options: argparse.ArgumentParser, only: str) -> None:
+    """The options that say which points of a study, in which folder."""
+    add = options.add_argument
     add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help=only)
     add("--out", type=folder, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
-    add_import_option(options)
 
 
 def folder(text: str) -> Path:

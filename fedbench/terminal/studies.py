@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
-from fedbench.reports.report import Report, make_report
+from fedbench.reports.report import Report, make_report, stored_trials
 from fedbench.reports.shown import note
 from fedbench.simulation.compute import pick_device
 from fedbench.simulation.federation import check_data
@@ -24,7 +25,7 @@ from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
 from fedbench.terminal.progress import StudyProgress, clock
-from fedbench.terminal.tables import show, show_check
+from fedbench.terminal.tables import show, show_check, show_comparison
 from fedbench.tune.fit import check_address, check_here, joined
 from fedbench.tune.options import RunOptions
 
@@ -132,6 +133,7 @@ class StudyJob(Job):
         self.reports = [make_report(study, self.store) for study in self.studies]
         for study, report in zip(self.studies, self.reports, strict=True):
             show(study, report)
+        say_where(self.store)
 
     def _unrun(self) -> set[str]:
         return self.trials.keys() - set[str]().union(*(report.trials for report in self.reports))
@@ -175,18 +177,35 @@ def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -
 
 
 def report_again(options: argparse.Namespace) -> None:
-    """Make and show the reports of stored trials; where asked for, beside the paper."""
-    studies, store = chosen_studies(options), Store(options.out)
-    if not store.trials.is_dir():
-        raise UserError(f"--out {options.out}: holds no results; run python -m fedbench.study {options.name} first")
+    """Make and show the reports of stored trials; where asked for, beside the paper, and beside another folder."""
+    studies, store = chosen_studies(options), results_in("--out", options.out, options.name)
+    other = results_in("--compare", options.compare, options.name) if options.compare else None
     for study in studies:
         report = make_report(study, store)
         warn(store)
         show(study, report)
         if options.check:
             show_check(study, report, store)
+        if other:
+            show_comparison(study, report, store, stored_trials(study, other))
+            warn(other)
         if missing := len(study.trials) - len(report.trials):
             print(f"{missing} of {len(study.trials)} trials have not been run")
+    say_where(store)
+
+
+def results_in(option: str, out: Path, study: str) -> Store:
+    """The store in a folder that an option names; there must be one."""
+    store = Store(out)
+    if not store.trials.is_dir():
+        raise UserError(f"{option} {out}: holds no results; run python -m fedbench.study {study} first")
+    return store
+
+
+def say_where(store: Store) -> None:
+    """Say where reports are, unless that is where everybody looks for them."""
+    if store.reports != store.out:
+        print(f"{store.out} is only read: tables and plots are in {store.reports}")
 
 
 def warn(store: Store) -> None:

@@ -1,6 +1,7 @@
 """Reports on the screen: a study's tables, claims and parity with the paper."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -8,16 +9,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedbench.base.files import write_text
+from fedbench.reports.agreement import RULE, compared
 from fedbench.reports.parity import VERDICTS, parity
 from fedbench.reports.report import Report, folder_of, mixed
 from fedbench.reports.sheets import Entry, Sheet
 from fedbench.reports.shown import note, sheet
+from fedbench.reports.values import Trials
 from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.names import heads
 from fedbench.store.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
+AGREEMENT_WORDS = {"equal": "equal", "close": "close", "differs": "differ"}
 VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
 
 
@@ -102,6 +107,26 @@ def show_parity(title: str, frame: "pd.DataFrame") -> None:
     if len(both):
         same = (both.gain.astype(float) * both.paper_gain.astype(float) > 0).sum()
         print(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
+
+
+def show_comparison(study: ScaledStudy, report: Report, store: Store, published: Trials) -> None:
+    """Print, and write to compare.csv, how the trials that another folder has, too, agree with it; then the counts."""
+    frame = compared(study, report.trials, published)
+    write_text(folder_of(study, store) / "compare.csv", frame.to_csv(index=False))
+    print(f"\n{study.study.title}{note(study)}: beside the other folder")
+    if not len(frame):
+        print("no trial is in both folders")
+        return
+    table = Table(*map(escape, heads([*study.axes, "seed"])), "ours", "other", "apart", "at most", "verdict")
+    for row in frame.itertuples(index=False):
+        table.add_row(*(_number(cell) if isinstance(cell, float) else escape(str(cell)) for cell in row))
+    Console().print(table)
+    print(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
+
+
+def counted_verdicts(verdicts: Sequence[str]) -> str:
+    """How many of each there are, in words."""
+    return ", ".join(f"{verdicts.count(verdict)} {words}" for verdict, words in AGREEMENT_WORDS.items())
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,194 @@
+"""What docs and README show of `published/`: tables beside the paper's numbers, claims, plots, machine and time."""
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from fedbench.base.packs import read
+from fedbench.reports.claims import check_claims
+from fedbench.reports.figures import draw
+from fedbench.reports.parity import parity
+from fedbench.reports.report import mixed, stored_trials
+from fedbench.reports.sheets import markdown
+from fedbench.reports.shown import sheet
+from fedbench.reports.tables import Place, fill_tables
+from fedbench.specs.expand import ScaledStudy, expand_study, load_study, study_files
+from fedbench.store.store import Store, StoredTrial
+
+ROOT = Path(__file__).parent.parent
+PUBLISHED = ROOT / "published"
+PICTURES = ROOT / "docs" / "results"
+WITHIN = (0.5, 1.0)  # points
+FRONT = ("methods", "paper", ("FMNIST 100 MLP", "FMNIST 0.1 MLP"))  # of the README: study, scale, settings
+Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]  # heads and rows as Markdown
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A study at one scale, and its published trials."""
+
+    study: ScaledStudy
+    trials: Mapping[str, StoredTrial]
+
+    @property
+    def name(self) -> str:
+        """Fit for a file."""
+        return f"{self.study.name}-{self.study.scale}"
+
+    def tables(self) -> dict[str, list[Place]]:
+        """Its tables without the rows and columns that have nothing."""
+        return {name: kept for name, filled in fill_tables(self.study, self.trials).items() if (kept := _kept(filled))}
+
+    def beside_the_paper(self) -> pd.DataFrame:
+        """The cells that both have, with the study's table of each."""
+        frame = parity(self.study, fill_tables(self.study, self.trials))
+        return frame[frame.ours.notna()]
+
+
+def _kept(filled: Sequence[Place]) -> list[Place]:
+    there = [place for place in filled if any(place.numbers[word] for word in ("n", "diverged", "failed"))]
+    rows, columns = {place.row for place in there}, {place.column for place in there}
+    return [place for place in filled if place.row in rows and place.column in columns]
+
+
+@cache
+def published() -> tuple[list[Shown], list[str]]:
+    """All studies and scales of which something is published, and the names of the studies of which nothing is."""
+    store, shown, nothing = Store(PUBLISHED), list[Shown](), list[str]()
+    for name in study_files():
+        stem, study = load_study(name)
+        found = []
+        for scale in study.scales:
+            expanded = expand_study(stem, study, scale, changes={}, only={}, seeds=None)
+            if scale != "tiny" and (trials := stored_trials(expanded, store)):
+                found.append(Shown(expanded, trials))
+        shown += found
+        nothing += [] if found else [name]
+    return shown, nothing
+
+
+def results(table: Table) -> str:
+    """All that is published, study by study; then what is not."""
+    shown, nothing = published()
+    missing = f"## Not published\n\nNothing is published of {', '.join(f'`{name}`' for name in nothing)}."
+    return "\n\n".join([*(_section(each, table) for each in shown), missing])
+
+
+def _section(shown: Shown, table: Table) -> str:
+    study = shown.study
+    counts = f"{len(shown.trials)} of the {len(study.trials)} trials of `{study.name}` at scale `{study.scale}`"
+    said = f"{counts} are published; rows and columns without any are left out."
+    parts = [f"## {study.study.title}, scale {study.scale}", said]
+    for name, filled in shown.tables().items():
+        parts.append(markdown(sheet(study, name, filled, mixed(dict(shown.trials)))).strip())
+    pictures = [PICTURES / f"{shown.name}-{plot}.png" for plot in study.study.plots]
+    parts += [f"![{path.stem}](results/{path.name})" for path in pictures if path.is_file()]
+    return "\n\n".join(filter(None, [*parts, _parity(shown, table), _claims(shown, table), _machine(shown, table)]))
+
+
+def _parity(shown: Shown, table: Table) -> str:
+    frame = shown.beside_the_paper()
+    if not len(frame):
+        return ""
+    heads = ("table", "cell", "ours", "paper", "distance", "gain, ours", "gain, paper", "remark")
+    numbers = (("ours", ""), ("paper", ""), ("difference", "+"), ("gain", "+"), ("paper_gain", "+"))
+    rows = [
+        (row.table, row["cell"], *(_number(row[name], sign) for name, sign in numbers), row.remark)
+        for _, row in frame.fillna({"remark": ""}).iterrows()
+    ]
+    return f"### Beside the paper\n\n{_counted(shown, frame)} A gain is against the baseline.\n\n{table(heads, rows)}"
+
+
+def _counted(shown: Shown, frame: pd.DataFrame) -> str:
+    """How many accuracies are near the paper's, in a sentence."""
+    points = frame[[_in_points(shown, name) for name in frame.table]]
+    near = [f"{(points.difference.abs() <= limit).sum()} within {limit}" for limit in WITHIN]
+    return f"Distance to the paper: of {len(points)} accuracies {', '.join(near)} points."
+
+
+def _in_points(shown: Shown, name: str) -> bool:
+    spec = shown.study.study.tables[name]
+    return list(spec.metrics) == ["test_accuracy"] and spec.show == "value"
+
+
+def _claims(shown: Shown, table: Table) -> str:
+    findings = check_claims(shown.study, shown.trials)
+    rows = [
+        (finding.verdict, finding.says, finding.at, finding.evidence)
+        for finding in findings
+        if finding.verdict != "no data"
+    ]
+    if not findings:
+        return ""
+    left = len(findings) - len(rows)
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(Counter(row[0] for row in rows).items()))
+    said = f"### Claims\n\n{counts or 'None can be judged'}; {left} more are without data."
+    return f"{said}\n\n{table(('verdict', 'claim', 'at', 'evidence'), rows)}" if rows else said
+
+
+def _machine(shown: Shown, table: Table) -> str:
+    """Where and with what the trials were run, and how long that took."""
+    places = dict[str, list[StoredTrial]]()
+    for trial in shown.trials.values():
+        where = json.loads(read(trial.path / "environment.json"))
+        versions = ", ".join(f"{name} {where[name]}" for name in ("fedbench", "torch", "numpy", "python"))
+        places.setdefault(f"{where['device_name']}, {where['threads']} threads|{versions}", []).append(trial)
+    rows = []
+    for place, trials in sorted(places.items()):
+        hours = [sum(t.summary[f"seconds_{part}"] for part in ("train", "server", "eval")) / 3600 for t in trials]
+        rows.append((*place.split("|"), str(len(trials)), f"{sum(hours):.1f}", f"{60 * sum(hours) / len(hours):.0f}"))
+    heads = ("machine", "versions", "trials", "hours on one worker", "minutes a trial")
+    return f"### Machine and time\n\n{table(heads, rows)}"
+
+
+def front(table: Table) -> str:
+    """The README's table: methods beside each other, the paper's number in brackets; and what agrees, in a sentence."""
+    name, scale, settings = FRONT
+    shown = next((each for each in published()[0] if (each.study.name, each.study.scale) == (name, scale)), None)
+    places = [place for place in shown.tables()["accuracy"] if place.column[0] in settings] if shown else []
+    places = [place for place in places if place.numbers["paper"] is not None]
+    if not shown or not places:
+        return "Nothing of it is published yet."
+    methods = list(dict.fromkeys(str(place.row[0]) for place in places))
+    cells = {(place.row[0], place.column[0]): _cell(place.numbers) for place in places}
+    rows = [(setting, *(cells.get((method, setting), "-") for method in methods)) for setting in settings]
+    frame = shown.beside_the_paper()
+    frame = frame[[cell.endswith(settings) for cell in frame["cell"]]]
+    far = frame[frame.difference.abs() > WITHIN[-1]]
+    beyond = "; ".join(f"{row['cell']} {row.difference:+.2f}" for _, row in far.iterrows())
+    said = f"{_counted(shown, frame)} {f'Farther away: {beyond}.' if beyond else ''}".strip()
+    return f"{table(('', *methods), rows)}\n\n{said}"
+
+
+def _cell(numbers: Mapping[str, float | None]) -> str:
+    if not numbers["n"]:
+        return "-"
+    std = "" if numbers["std"] is None else f" ± {numbers['std']:.2f}"
+    missing = f" (n={numbers['n']})" if numbers["n"] != numbers["seeds"] else ""
+    return f"{numbers['mean']:.2f}{std}{missing} [{numbers['paper']:.2f}]"
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "" if value is None or value != value else f"{value:{sign}.2f}"
+
+
+def draw_pictures() -> None:
+    """Draw all plots of what is published, and remove those of what is not any more."""
+    PICTURES.mkdir(exist_ok=True)
+    made = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for shown in published()[0]:
+            for name, spec in shown.study.study.plots.items():
+                files = draw(shown.study, shown.trials, spec, Path(folder) / f"{shown.name}-{name}")
+                made |= {PICTURES / path.name for path in files if path.suffix == ".png"}
+        for path in made:
+            shutil.copyfile(Path(folder) / path.name, path)
+    for old in set(PICTURES.glob("*.png")) - made:
+        old.unlink()

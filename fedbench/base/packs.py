@@ -1,0 +1,77 @@
+"""A folder of text files in one small file, without loss: a pack is JSON in xz, tables in it column by column.
+
+A file within a pack has a path like any other, PACK/NAME; `read` takes both kinds.
+"""
+
+import json
+import lzma
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SUFFIX = ".json.xz"
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]  # best for digits
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file in a folder, or in a pack; FileNotFoundError where there is none, ValueError for damage."""
+    pack = path.parent
+    if not (pack.name.endswith(SUFFIX) and pack.is_file()):
+        return path.read_bytes()
+    files = _opened(pack, pack.stat().st_mtime_ns)
+    if path.name not in files:
+        raise FileNotFoundError(2, "No such file in the pack", str(path))
+    return files[path.name]
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """A pack of text files by their names."""
+    content = {name: _columns(text.decode()) for name, text in sorted(files.items())}
+    return lzma.compress(json.dumps(content, separators=(",", ":")).encode(), filters=FILTERS)
+
+
+def unpacked(content: bytes) -> dict[str, bytes]:
+    """The files in a pack; ValueError if it is none."""
+    try:
+        raw = json.loads(lzma.decompress(content))
+        return {name: (text if isinstance(text, str) else _table(text)).encode() for name, text in raw.items()}
+    except (lzma.LZMAError, EOFError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"not a pack ({error})") from error
+
+
+@lru_cache(maxsize=64)
+def _opened(pack: Path, changed: int) -> dict[str, bytes]:
+    """The files in a pack; `changed` is when it did, so that another one is read anew."""
+    return unpacked(pack.read_bytes())
+
+
+def _columns(text: str) -> str | dict[str, Any]:
+    """A table as its columns: similar things next to each other are packed best. Another text as it is."""
+    head, *rows = [line.split(",") for line in text.splitlines()] or [[]]
+    if len(head) < 2 or any(len(row) != len(head) for row in rows):
+        return text
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    single = [number for number, column in enumerate(columns) if all(map(_is_single, column))]
+    for number in single:
+        columns[number] = [str(np.float32(cell)) for cell in columns[number]]
+    table = {"head": head, "single": single, "columns": [",".join(column) for column in columns]}
+    return table if _table(table) == text else text
+
+
+def _is_single(cell: str) -> bool:
+    """Whether a number was one of float32 before it was written with all the digits of a float64."""
+    try:
+        return repr(float(np.float32(cell))) == cell
+    except ValueError:
+        return False
+
+
+def _table(table: Mapping[str, Any]) -> str:
+    """The text of a table that was taken apart by `_columns`."""
+    columns = [column.split(",") for column in table["columns"]]
+    for number in table["single"]:
+        columns[number] = [repr(float(np.float32(cell))) for cell in columns[number]]
+    return "".join(",".join(row) + "\n" for row in [table["head"], *zip(*columns, strict=True)])

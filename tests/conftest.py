@@ -25,6 +25,7 @@ TINY: dict[str, Any] = {
     "data.test_size": 200,
     "clients.count": 5,
     "clients.batch_size": 32,
+    "clients.lr": 0.08,
     "proxy.size": 20,
     "rounds": 3,
 }

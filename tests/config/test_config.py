@@ -80,7 +80,7 @@ def test_where_it_runs_is_not_part_of_the_hash(settings: dict[str, Any]) -> None
 
 SAME = [
     ({"data.alpha": 1}, {"data": {"alpha": 1.0}}),
-    ({}, {"data.name": "mnist5k", "clients.lr": 0.08, "rounds": 50, "bn": "average"}),
+    ({}, {"data.name": "mnist5k", "clients.lr": 0.05, "rounds": 50, "bn": "average"}),
     ({}, {"data.train_size": 4000, "data.test_size": 1000}),
     ({"clients.participation": 0.26}, {"clients.participation": 0.25}),
     ({"clients.train": "all"}, {}),

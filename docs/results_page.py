@@ -121,7 +121,7 @@ def _in_points(shown: Shown, name: str) -> bool:
 def _claims(shown: Shown, table: Table) -> str:
     findings = check_claims(shown.study, shown.trials)
     rows = [
-        (finding.verdict, finding.says, finding.at, finding.evidence)
+        (finding.verdict, finding.says, finding.at, "; ".join([finding.evidence, *finding.remarks]))
         for finding in findings
         if finding.verdict != "no data"
     ]

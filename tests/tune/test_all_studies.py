@@ -40,7 +40,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ray.shutdown()
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_has_all_its_cells_files_and_plots(everything: Path, name: str) -> None:
     study, folder = tiny(name), everything / "studies" / name / "tiny"

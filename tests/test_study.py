@@ -180,7 +180,7 @@ def test_the_list_and_the_dry_run_start_nothing(
     code, text, _ = command(main, "--list", "--json", "--out", str(out))
     listed: list[dict[str, Any]] = json.loads(text)
     assert code == 0
-    assert {row["name"]: row["quick"]["trials"] for row in listed}["fixed_gamma"] == 36
+    assert {row["name"]: row["quick"]["trials"] for row in listed}["fixed_gamma"] == 30
     code, text, _ = command(main, "smoke", "--dry-run", "--out", str(out))
     assert code == 0
     assert "8 trials to run" in text

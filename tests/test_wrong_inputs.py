@@ -142,7 +142,7 @@ STUDIES: list[tuple[str, str, str]] = [
     (BEATS, "check: within, low: 3, high: 1", "claims.1: low = 3: must be below high, 1"),
     (BEATS, f"{BEATS}, where: {{data.alpha: []}}", "claims.1.where.data.alpha is empty; name labels"),
     (BEATS, f"{BEATS}, source: 3", "claims.1.source = 3: must be a word or null"),
-    ("quick", "fast", "mine.yaml: scales: 'fast' is not a key; must be one of quick, paper, tiny"),
+    ("quick", "fast", "mine.yaml: scales: 'fast' is not a key; must be one of quick, desk, paper, tiny"),
     ("seeds", "skip: [{method: [A, B]}]\nseeds", "mine: nothing is left to run: the study skips everything"),
     ("seeds", "import: [not_there]\nseeds", "mine.yaml: import not_there: cannot be imported"),
 ]

@@ -102,4 +102,4 @@ def test_clipping_cuts_long_gradients_and_leaves_short_ones(length: float, wante
 def test_the_learning_rate_decays_once_a_round() -> None:
     config = TrialConfig(**{"precision": "float64"})
     rates = [float(Sgd.of_round(config, t, CPU).lr) for t in (1, 2, 50)]
-    assert rates == pytest.approx([0.08, 0.08 * 0.99, 0.08 * 0.99**49])
+    assert rates == pytest.approx([0.05, 0.05 * 0.99, 0.05 * 0.99**49])

@@ -187,7 +187,8 @@ def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command
         for trial in search.settled:
             line = f"{search.arm.label}, suggestion {trial.number}: "
             assert (log.count(f"{line}starts\n"), log.count(f"{line}{outcome(trial)}")) == (1, 1)
-            assert log.count(f"{line}round ") == (2 if outcome(trial) == "done" else 0)
+            rounds = log.count(f"{line}round ")
+            assert rounds == 2 if outcome(trial) == "done" else rounds < 2
     assert "FedAvg twice, tuned, seed 8: starts (trial " in log
 
 

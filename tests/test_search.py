@@ -41,7 +41,7 @@ scales: {quick: {}}
 TWO_METHODS = """
 title: Two
 tunes: something
-base: {data.train_size: 300, data.test_size: 200, clients.count: 5, rounds: 2}
+base: {data.train_size: 300, data.test_size: 200, clients.count: 5, clients.batch_size: 32, clients.lr: 0.08, rounds: 2}
 methods:
   FedAvg: {method.name: fedavg}
   FedAvg twice: {method.name: fedavg, clients.epochs: 2}

@@ -20,6 +20,7 @@ from fedbench.reports.sheets import markdown
 from fedbench.reports.shown import sheet
 from fedbench.reports.tables import Place, fill_tables
 from fedbench.specs.expand import ScaledStudy, expand_study, load_study, study_files
+from fedbench.specs.names import text_label
 from fedbench.store.store import Store, StoredTrial
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +46,15 @@ class Shown:
     def tables(self) -> dict[str, list[Place]]:
         """Its tables without the rows and columns that have nothing."""
         return {name: kept for name, filled in fill_tables(self.study, self.trials).items() if (kept := _kept(filled))}
+
+    def diverged(self) -> dict[str, str]:
+        """The trials that ended without a number, and why."""
+        return {
+            ", ".join([*map(text_label, cell.labels.values()), f"seed {seed}"]): trial.reason or ""
+            for cell in self.study.cells
+            for seed, config in cell.trials.items()
+            if (trial := self.trials.get(config.hash)) and trial.status == "diverged"
+        }
 
     def beside_the_paper(self) -> pd.DataFrame:
         """The cells that both have, with the study's table of each."""
@@ -88,6 +98,8 @@ def _section(shown: Shown, table: Table) -> str:
     parts = [f"## {study.study.title}, scale {study.scale}", said]
     for name, filled in shown.tables().items():
         parts.append(markdown(sheet(study, name, filled, mixed(dict(shown.trials)))).strip())
+    if diverged := shown.diverged():
+        parts.append(f"Diverged: {'; '.join(f'{name} ({reason})' for name, reason in diverged.items())}.")
     pictures = [PICTURES / f"{shown.name}-{plot}.png" for plot in study.study.plots]
     parts += [f"![{path.stem}](results/{path.name})" for path in pictures if path.is_file()]
     return "\n\n".join(filter(None, [*parts, _parity(shown, table), _claims(shown, table), _machine(shown, table)]))
@@ -163,8 +175,9 @@ def front(table: Table) -> str:
     frame = frame[[cell.endswith(settings) for cell in frame["cell"]]]
     far = frame[frame.difference.abs() > WITHIN[-1]]
     beyond = "; ".join(f"{row['cell']} {row.difference:+.2f}" for _, row in far.iterrows())
-    said = f"{_counted(shown, frame)} {f'Farther away: {beyond}.' if beyond else ''}".strip()
-    return f"{table(('', *methods), rows)}\n\n{said}"
+    lost = "; ".join(name for name in shown.diverged() if any(setting in name for setting in settings))
+    said = [_counted(shown, frame), f"Farther away: {beyond}." if beyond else "", f"Diverged: {lost}." if lost else ""]
+    return f"{table(('', *methods), rows)}\n\n{' '.join(filter(None, said))}"
 
 
 def _cell(numbers: Mapping[str, float | None]) -> str:

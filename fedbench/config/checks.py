@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, get_args
 
 from fedbench.base.errors import ConfigError
+from fedbench.config.engines import AUTO, ENGINES
 from fedbench.config.resolve import named
 from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.partitions import PARTITIONS
@@ -42,6 +43,8 @@ def check(config: "TrialConfig") -> None:
         raise ConfigError(complaint)
     check_corruption(config)
     check_proxy(config)
+    if config.run.engine != AUTO:
+        named("run.engine", config.run.engine, ENGINES.get)
 
 
 def check_wishes(method: MethodSettings) -> None:

@@ -11,6 +11,7 @@ from fedbench.base.explain import explain
 from fedbench.base.fields import Chosen, Count, Later, NonNegative, Positive, Says, Share, Strict, Whole, one_of
 from fedbench.base.settings import Settings, nest
 from fedbench.config.checks import check
+from fedbench.config.engines import AUTO
 from fedbench.config.identity import canonical, digest
 from fedbench.config.resolve import resolve
 from fedbench.data.base import DATASETS, Dataset
@@ -21,6 +22,7 @@ from fedbench.indicators.base import indicator_settings, plain_indicators
 from fedbench.methods import BatchNormRule
 from fedbench.methods.base import AnyMethod
 from fedbench.models import has_batch_norm
+from fedbench.models.precision import PRECISIONS, Precision
 
 
 class ClientsConfig(Strict):
@@ -89,6 +91,8 @@ class RunConfig(Strict):
     """where it computes: auto, cpu, cuda or cuda:N"""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """CPU threads"""
+    engine: str = AUTO
+    """how local steps are run, with the same result: auto takes captured steps on a GPU, and eager ones elsewhere"""
 
 
 PartitionChoice = one_of("partition", lambda name: PARTITIONS.get(name).Settings, PARTITIONS)
@@ -116,8 +120,8 @@ class TrialConfig(Strict):
     """rounds between scores; the last 10 rounds are always scored"""
     seed: Whole = 8
     """of every random draw"""
-    precision: Literal["float32", "float64"] = "float32"
-    """of all tensors"""
+    precision: Literal["float32", "tf32", "bfloat16", "float64"] = "float32"
+    """of all numbers; tf32 and bfloat16 are for the passes through a model, with float32 for all else"""
     indicators: Annotated[Any, IndicatorChoice]
     run: RunConfig = RunConfig()
 
@@ -139,6 +143,11 @@ class TrialConfig(Strict):
     def dataset(self) -> Dataset:
         """The data set that `data.name` names."""
         return DATASETS.get(self.data.name)
+
+    @property
+    def numbers(self) -> Precision:
+        """What `precision` stands for."""
+        return PRECISIONS[self.precision]
 
     @property
     def participants(self) -> int:

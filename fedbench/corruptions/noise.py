@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from fedbench.base.tensors import on_device
 from fedbench.corruptions.base import CorruptedCohort, Corruption, register_corruption
 
 
@@ -23,6 +24,6 @@ class Noise(Corruption):
         sent = cohort.own.clone()
         for row, client in zip(sent, cohort.clients, strict=True):
             length = float(torch.linalg.vector_norm(row - cohort.w, dtype=torch.float64))
-            draw = torch.from_numpy(cohort.rng(client).standard_normal(len(row))).to(row)
+            draw = on_device(cohort.rng(client).standard_normal(len(row)), row.device, row.dtype)
             row.add_(draw, alpha=cohort.scale * length / math.sqrt(len(row)))
         return sent

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedbench.base.tensors import on_device
 from fedbench.data.classes import Indices, Labels
 
 
@@ -38,7 +39,7 @@ class Samples:
 
     def subset(self, index: Indices) -> "Samples":
         """A copy of some samples."""
-        chosen = torch.from_numpy(index).to(self.labels.device)
+        chosen = on_device(index, self.labels.device)
         images, labels = self.images.index_select(0, chosen), self.labels.index_select(0, chosen)
         return Samples(images, labels, self.scale, self.shift, self.dtype)
 

@@ -42,8 +42,8 @@ def cohort_coherence(w: Tensor, W: Tensor, lambda_: Tensor) -> tuple[float, floa
     total = -(weights.square() * (squares > 0)).sum()
     for g in _updates(w, W):
         total += torch.linalg.vector_norm(scaled.to(g) @ g, dtype=torch.float64).square()
-    mass = float(weights.sum().square() - weights.square().sum())
-    return float(total) / len(W), float(total) / mass if mass > 1e-12 else None
+    whole, mass = torch.stack([total, weights.sum().square() - weights.square().sum()]).tolist()
+    return whole / len(W), whole / mass if mass > 1e-12 else None
 
 
 def _updates(w: Tensor, W: Tensor) -> Iterator[Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedbench.base.fields import Count, Strict, Whole
 from fedbench.base.rng import generator
+from fedbench.base.tensors import on_device
 from fedbench.indicators.base import (
     NOTHING,
     Column,
@@ -51,7 +52,8 @@ def hessian_product(model: FlatModel, batches: Batches) -> Callable[[Tensor], Te
         model.train(False)
         directions, result = model.views(v), torch.zeros_like(v)
         for x, y in batches:
-            loss = F.cross_entropy(model(x), y, reduction="sum") / total
+            with model.in_full():
+                loss = F.cross_entropy(model(x), y, reduction="sum") / total
             gradients = torch.autograd.grad(loss, parameters, create_graph=True)
             slope = torch.stack([(g * d).sum() for g, d in zip(gradients, directions, strict=True)]).sum()
             seconds = torch.autograd.grad(slope, parameters, materialize_grads=True)
@@ -69,14 +71,15 @@ def top_eigenvalues(model: FlatModel, batches: Batches, k: int, start: NDArray[n
     product = hessian_product(model, batches)
 
     def matvec(v: NDArray[np.float64]) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = product(torch.from_numpy(v.ravel()).to(model.w)).to("cpu", torch.float64).numpy()
+        found = product(on_device(v.ravel(), model.w.device, model.w.dtype))
+        result: NDArray[np.float64] = found.to("cpu", torch.float64).numpy()
         return result
 
     size = len(model.w)
     operator = LinearOperator((size, size), matvec=matvec, dtype=np.float64)
     values, vectors = eigsh(operator, k=min(k, size - 1), which="LA", v0=start, tol=TOLERANCE)
     order = np.argsort(values)[::-1]
-    top = torch.from_numpy(np.ascontiguousarray(vectors[:, order[0]])).to(model.w)
+    top = on_device(np.ascontiguousarray(vectors[:, order[0]]), model.w.device, model.w.dtype)
     return Spectrum([float(values[i]) for i in order], top / torch.linalg.vector_norm(top))
 
 
@@ -85,7 +88,8 @@ def mean_loss(model: FlatModel, batches: Batches) -> float:
     """Mean cross-entropy over `batches` at the model's present weights, in eval mode."""
     model.train(False)
     total = sum(len(y) for _, y in batches)
-    return sum(float(F.cross_entropy(model(x), y, reduction="sum")) for x, y in batches) / total
+    losses = [F.cross_entropy(model(x), y, reduction="sum") for x, y in batches]
+    return float(sum(torch.stack(losses).tolist())) / total
 
 
 def loss_along(model: FlatModel, batches: Batches, direction: Tensor, steps: Sequence[float]) -> list[float]:
@@ -168,5 +172,5 @@ def training_batches(moment: Moment, samples: int) -> Batches:
     everything = np.sort(np.fromiter(chain.from_iterable(moment.federation.split.shards), np.int64))
     order = generator(moment.seed, "hessian").permutation(everything)[:samples]
     train = moment.federation.train
-    index = torch.from_numpy(np.sort(order)).to(train.labels.device)
+    index = on_device(np.sort(order), train.labels.device)
     return [train.batch(part) for part in torch.split(index, BATCH)]

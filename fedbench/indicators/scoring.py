@@ -1,6 +1,7 @@
 """Accuracy and loss from predictions."""
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -19,20 +20,20 @@ class Score(NamedTuple):
 
 def score(predictions: Predictions) -> Score:
     """The score over all batches; sums stay on the device, one sync at the end."""
-    correct, total, count = torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.float64), 0
+    sums, count = [], 0
     for logits, y in predictions:
-        if not count:
-            correct, total = correct.to(logits.device), total.to(logits.device)
-        correct += (logits.argmax(1) == y).sum()
-        total += F.cross_entropy(logits, y, reduction="sum")
+        right, loss = (logits.argmax(1) == y).sum(), F.cross_entropy(logits, y, reduction="sum")
+        sums.append(torch.stack([right.double(), loss.double()]))
         count += len(y)
-    return Score(int(correct) / count, float(total) / count)
+    correct, total = reduce(torch.add, sums).tolist()
+    return Score(correct / count, total / count)
 
 
 def class_scores(predictions: Predictions, num_classes: int) -> list[tuple[int, float | None]]:
     """(samples, accuracy) of every class; None for a class that does not occur."""
-    right, counts = torch.zeros(num_classes, dtype=torch.int64), torch.zeros(num_classes, dtype=torch.int64)
+    seen = []
     for logits, y in predictions:
-        right += torch.bincount(y[logits.argmax(1) == y], minlength=num_classes).cpu()
-        counts += torch.bincount(y, minlength=num_classes).cpu()
-    return [(n, k / n if n else None) for k, n in zip(right.tolist(), counts.tolist(), strict=True)]
+        is_of = y[:, None] == torch.arange(num_classes, device=y.device)
+        seen.append(torch.stack([is_of.sum(0), (is_of & (logits.argmax(1) == y)[:, None]).sum(0)]))
+    counts, right = reduce(torch.add, seen).tolist()
+    return [(n, k / n if n else None) for k, n in zip(right, counts, strict=True)]

@@ -22,8 +22,8 @@ def shrinking(w: Tensor, mean: Tensor, gamma: float, global_lr: float) -> Shrink
 
     mean [P] = lambda @ W, so g_g = w_g - mean; running statistics are not part of either.
     """
-    norm_opt = abs(gamma * global_lr) * float(torch.linalg.vector_norm(w - mean, dtype=torch.float64))
-    norm_reg = abs(1 - gamma) * float(torch.linalg.vector_norm(w, dtype=torch.float64))
+    step, length = torch.stack([torch.linalg.vector_norm(v, dtype=torch.float64) for v in (w - mean, w)]).tolist()
+    norm_opt, norm_reg = abs(gamma * global_lr) * step, abs(1 - gamma) * length
     return Shrinking(norm_opt, norm_reg, norm_opt / norm_reg if abs(1 - gamma) >= 1e-8 and norm_reg > 0 else None)
 
 

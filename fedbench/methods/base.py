@@ -19,6 +19,7 @@ from torch import Tensor
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict, counted, fixed_name, one_of
 from fedbench.base.registry import Registry, with_brackets
+from fedbench.base.tensors import on_device
 from fedbench.models import FlatModel, Layers
 
 BatchNormRule = Literal["average", "proxy", "local"]
@@ -166,7 +167,7 @@ class Cohort:
 
     def rows(self) -> Tensor:
         """The clients' ids [m], to index a state of all clients [n, ...] with."""
-        return torch.tensor(self.clients, device=self.W.device)
+        return on_device(self.clients, self.W.device)
 
     def combine(self, lambda_: Tensor, gamma: float = 1.0) -> Tensor:
         """Gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
@@ -193,13 +194,26 @@ class ProxyData:
     batches: Callable[[np.random.Generator, int], list[Tensor]]
 
 
+Step = Callable[..., None]
+
+
+def as_it_is(step: Step) -> Step:
+    """A step that is run whenever it is called."""
+    return step
+
+
 @dataclass(frozen=True)
 class Server:
-    """The server's tools: a model to load vectors into, the proxy set (if any), and this round's generators."""
+    """The server's tools: a model to load vectors into, the proxy set (if any), and this round's generators.
+
+    `repeated(step)` is a step that the engine may run faster, for one that is repeated many times: `step` takes
+    tensors, writes all its results in place, and does the same at every call with the same shapes.
+    """
 
     model: FlatModel
     proxy_set: ProxyData | None
     rng: Callable[[str], np.random.Generator]
+    repeated: Callable[[Step], Step] = as_it_is
 
     @property
     def proxy(self) -> ProxyData:

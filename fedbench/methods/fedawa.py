@@ -7,9 +7,9 @@ from torch import Tensor
 
 from fedbench.base.fields import Positive, Whole
 from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State, Update, register_method
-from fedbench.methods.finetune import BETAS
 from fedbench.methods.geometry import gram, norm, project
 from fedbench.methods.learned import ExpBase
+from fedbench.methods.optimisers import Adam
 
 ROUNDING = 1e-12  # distances below this share of the longest update are rounding
 
@@ -49,13 +49,12 @@ class FedAWA(Method[FedAWASettings]):
         rows, s = cohort.rows(), self.settings
         objective = Objective(cohort, s.objective)
         x = state["x"][rows].requires_grad_()
-        adam = torch.optim.Adam([x], lr=s.lr, betas=BETAS)
+        adam = Adam([x])
         used = objective.weights(x)
-        for _ in range(s.epochs):
+        for numbers in adam.ahead([s.lr] * s.epochs):
             used = objective.weights(x)
-            adam.zero_grad()
-            objective(used).backward()
-            adam.step()
+            (x.grad,) = torch.autograd.grad(objective(used), x)
+            adam.step(numbers)
         if s.objective == "paper":
             used = objective.weights(x)
         lambda_ = used.detach().to(cohort.p)
@@ -68,6 +67,7 @@ class Objective:
     def __init__(self, cohort: Cohort, kind: Literal["paper", "code"]) -> None:
         self.kind, self.p = kind, cohort.p.to(torch.float64)
         self.G, self.along, self.length = gram(cohort.W, cohort.w), project(cohort, cohort.w), norm(cohort.w)
+        self.least = ROUNDING * self.G.diagonal().max() + 1e-300
 
     def weights(self, x: Tensor) -> Tensor:
         """Lambda on the simplex [m]."""
@@ -76,7 +76,7 @@ class Objective:
     def __call__(self, lambda_: Tensor) -> Tensor:
         """The objective, a 0-d tensor."""
         own, mixed = self.G.diagonal(), self.G @ lambda_
-        apart = (own - 2 * mixed + lambda_ @ mixed).clamp(min=ROUNDING * float(own.max()) + 1e-300).sqrt()
+        apart = (own - 2 * mixed + lambda_ @ mixed).clamp(min=self.least).sqrt()
         if self.kind == "paper":
             return lambda_ @ apart + 1 - self._cosine(lambda_ @ self.along, lambda_ @ mixed)
         return lambda_ @ (apart + 1 - self._cosine(self.along, own))

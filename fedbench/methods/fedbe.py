@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedbench.base.fields import Later, Whole
+from fedbench.base.tensors import on_device
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, Teacher, distil
 
@@ -66,5 +67,5 @@ class FedBE(Method[FedBESettings]):
         yield Teacher(cohort.combine(cohort.p), buffers, train)
         rng, (mean, std) = server.rng("fedbe"), gaussian(cohort, server.model.offsets)
         for _ in range(self.settings.samples):
-            noise = torch.from_numpy(rng.standard_normal(len(cohort.w))).to(cohort.w)
+            noise = on_device(rng.standard_normal(len(cohort.w)), cohort.w.device, cohort.w.dtype)
             yield Teacher(mean + std * noise, buffers, train)

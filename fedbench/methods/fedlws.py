@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedbench.base.fields import NonNegative
+from fedbench.base.tensors import on_device
 from fedbench.methods.base import (
     METHODS,
     AnyMethod,
@@ -123,7 +124,7 @@ class FedLWS(Method[FedLWSSettings]):
         update = self.inner.aggregate(cohort, state, server)
         spans = cohort.layers.by(self.settings.groups)
         gammas = torch.stack([self.gamma(cohort, update.w, span.at) for span in spans])
-        widths = torch.tensor([span.stop - span.start for span in spans], device=gammas.device)
+        widths = on_device([span.stop - span.start for span in spans], gammas.device)
         factors = gammas.to(update.w).repeat_interleave(widths, output_size=len(update.w))
         found = {"lws_gamma": float(gammas.mean()), "lws_gamma_least": float(gammas.min())}
         return replace(update, w=update.w * factors, metrics={**update.metrics, **found})

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from fedbench.base.fields import Count, Later, Positive, Whole
 from fedbench.methods.base import Cohort, MethodSettings, Server, State, Update, size_weighted
-
-BETAS = (0.5, 0.999)  # of every Adam on the server
+from fedbench.methods.optimisers import Adam, Optimiser, Sgd
 
 TEACHER_BATCH = 500
 
@@ -50,18 +49,16 @@ class FinetuneSettings(MethodSettings):
         """Whether there is anything to do on the server."""
         return self.epochs > 0 and self.steps != 0
 
-    def optimiser(self, flat: torch.nn.Parameter, cohort: Cohort, state: State) -> torch.optim.Optimizer:
+    def rate(self, cohort: Cohort) -> float:
+        """The learning rate."""
+        return cohort.work.first_lr if self.lr is None else self.lr
+
+    def optimiser(self, flat: torch.nn.Parameter, cohort: Cohort, state: State) -> Optimiser:
         """The optimiser of a round, with what it kept from the one before."""
         work = cohort.work
-        lr = work.first_lr if self.lr is None else self.lr
-        optimiser: torch.optim.Optimizer
         if self.optimizer == "adam":
-            optimiser = torch.optim.Adam([flat], lr=lr, betas=BETAS)
-        else:
-            optimiser = torch.optim.SGD([flat], lr=lr, momentum=work.momentum, weight_decay=work.weight_decay)
-        if state:
-            optimiser.state[flat] = {key: value.clone() for key, value in state.items()}
-        return optimiser
+            return Adam([flat], state)
+        return Sgd(flat, self.rate(cohort), work.momentum, work.weight_decay, state)
 
 
 def finetune(cohort: Cohort, state: State, server: Server, settings: FinetuneSettings, loss: BatchLoss) -> Update:
@@ -77,18 +74,18 @@ def finetune(cohort: Cohort, state: State, server: Server, settings: FinetuneSet
     flat = torch.nn.Parameter(model.w)  # shares the model's memory
     flat.grad = model.grad
     optimiser, rng = settings.optimiser(flat, cohort, state), server.rng("finetune")
-    batches = chain.from_iterable(proxy.batches(rng, settings.batch_size) for _ in range(settings.epochs))
-    for index in islice(batches, settings.steps):
-        model.grad.zero_()
-        loss(model(proxy.x[index]), index).backward()
-        optimiser.step()
-    kept = kept_state(optimiser, flat) if settings.optimizer_state == "keep" else {}
+    drawn = chain.from_iterable(proxy.batches(rng, settings.batch_size) for _ in range(settings.epochs))
+    batches = list(islice(drawn, settings.steps))
+
+    def step(index: Tensor, numbers: Tensor) -> None:
+        model.backward(loss(model(proxy.x[index]), index))
+        optimiser.step(numbers)
+
+    repeated = server.repeated(step)
+    for index, numbers in zip(batches, optimiser.ahead([settings.rate(cohort)] * len(batches)), strict=True):
+        repeated(index, numbers)
+    kept = optimiser.kept() if settings.optimizer_state == "keep" else {}
     return Update(w=model.w.clone(), lambda_=cohort.p, buffers=model.buffers.clone(), state=kept)
-
-
-def kept_state(optimiser: torch.optim.Optimizer, flat: torch.nn.Parameter) -> State:
-    """What an optimiser remembers of its parameter: moments [P] or momentum [P], and Adam's number of steps."""
-    return {key: value for key, value in optimiser.state[flat].items() if isinstance(value, Tensor)}
 
 
 def distil(

@@ -64,8 +64,12 @@ class FLTrust(Method[FLTrustSettings]):
         flat.grad = model.grad
         sgd = torch.optim.SGD([flat], lr=s.lr or work.lr, momentum=work.momentum, weight_decay=work.weight_decay)
         rng, size = server.rng("fltrust"), s.batch_size or work.batch_size
-        for index in chain.from_iterable(proxy.batches(rng, size) for _ in range(s.epochs or work.epochs)):
-            model.grad.zero_()
-            F.cross_entropy(model(proxy.x[index]), proxy.y[index]).backward()
+
+        def step(index: Tensor) -> None:
+            model.backward(F.cross_entropy(model(proxy.x[index]), proxy.y[index]))
             sgd.step()
+
+        repeated = server.repeated(step)
+        for index in chain.from_iterable(proxy.batches(rng, size) for _ in range(s.epochs or work.epochs)):
+            repeated(index)
         return model.w.clone()

@@ -8,6 +8,7 @@ W [m, P] is analytic: with g the gradient of L at the combined model,
 With a global learning rate, w_i stands for w_g + eta_g (w_i - w_g).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +20,7 @@ from torch.optim.swa_utils import SWALR
 
 from fedbench.base.fields import Count, Positive, Whole
 from fedbench.methods.base import BatchNormRule, Cohort, MethodSettings, PathPoint, ProxyUse, Server, Update
-from fedbench.methods.finetune import BETAS
+from fedbench.methods.optimisers import Adam
 
 PAPER_BN: BatchNormRule = "proxy"
 SWA_COSINE_EPOCHS = 100  # T_max of the schedule before averaging starts
@@ -124,7 +125,7 @@ class WeightLearner:
         self.cohort, self.server, self.settings = cohort, server, settings
         self.base = BASES[settings.base](cohort.p.to(torch.float64))
         self.x, self.y = self.base.start()
-        self.path: list[PathPoint] = []
+        self._noted: list[Tensor] = []
         self._rng = server.rng("learn")
         self._steps = 0
         server.model.load(cohort.w, cohort.buffers)
@@ -140,28 +141,31 @@ class WeightLearner:
         """The shrinking factor, a 0-d tensor."""
         return self.base.gamma(self.y)
 
+    @property
+    def path(self) -> tuple[PathPoint, ...]:
+        """Gamma, lambda and the mean loss after every epoch so far: where the host waits for all of them."""
+        noted = torch.stack(self._noted).tolist() if self._noted else []
+        return tuple(PathPoint(gamma, tuple(lambda_), loss) for gamma, loss, *lambda_ in noted)
+
     def run(self, epochs: int, *, learn_gamma: bool, learn_lambda: bool, swa: Swa | None = None) -> None:
         """One stage: a fresh Adam over the chosen parts, the others held fixed."""
-        chosen = [self.x] * learn_lambda + [self.y] * learn_gamma
-        adam = torch.optim.Adam(chosen, lr=self.settings.lr, betas=BETAS)
-        schedule: LRScheduler = StepLR(adam, self.settings.lr_step, self.settings.lr_gamma)
-        if swa:
-            schedule = CosineAnnealingLR(adam, SWA_COSINE_EPOCHS)
-        averaged: list[Tensor] = []
+        adam = Adam([self.x] * learn_lambda + [self.y] * learn_gamma)
         fixed_mean = None if learn_lambda else self._mean()
-        for epoch in range(epochs):
-            if swa and epoch == swa.start:
-                schedule = SWALR(adam, swa.lr, SWA_ANNEAL_EPOCHS)
-            losses = []
-            for index in self.server.proxy.batches(self._rng, self.settings.batch_size):
-                if self.settings.steps is not None and self._steps >= self.settings.steps:
-                    break
-                losses.append(self.gradient(index, fixed_mean, learn_gamma=learn_gamma, learn_lambda=learn_lambda))
-                adam.step()
-                self._steps += 1
-            if not losses:
+        last_loss = self.cohort.w.new_zeros(())
+
+        def step(index: Tensor, numbers: Tensor) -> None:
+            last_loss.copy_(self.gradient(index, fixed_mean, learn_gamma=learn_gamma, learn_lambda=learn_lambda))
+            adam.step(numbers)
+
+        repeated, averaged = self.server.repeated(step), list[Tensor]()
+        for epoch, rate in enumerate(rates(self.settings, epochs, swa)):
+            batches = self._batches()
+            if not batches:
                 break
-            schedule.step()
+            losses = []
+            for index, numbers in zip(batches, adam.ahead([rate] * len(batches)), strict=True):
+                repeated(index, numbers)
+                losses.append(last_loss.clone())
             if swa and epoch >= swa.start:
                 averaged.append(self.x.clone())
             self._note(losses)
@@ -177,9 +181,8 @@ class WeightLearner:
         mean = self._mean() if mean is None else mean
         gamma = self.gamma
         torch.mul(mean, gamma.to(mean), out=model.w)
-        model.grad.zero_()
         loss = F.cross_entropy(model(proxy.x[index]), proxy.y[index])
-        loss.backward()
+        model.backward(loss)
         if learn_gamma:
             self.y.grad = self.base.pull_back_gamma(self.y, (model.grad @ mean).to(torch.float64))
         if learn_lambda:  # with eta_g, the share of w_g is the same for all clients: it drops out of dL/dx
@@ -196,12 +199,34 @@ class WeightLearner:
             lambda_=lambda_,
             gamma=gamma,
             buffers=self.server.model.buffers.clone() if left_behind else None,
-            path=tuple(self.path),
+            path=self.path,
         )
 
     def _mean(self) -> Tensor:
         return self.cohort.combine(self.lambda_.to(self.cohort.p))
 
+    def _batches(self) -> list[Tensor]:
+        """The batches of the next epoch, as far as there are steps left."""
+        batches = self.server.proxy.batches(self._rng, self.settings.batch_size)
+        if self.settings.steps is not None:
+            batches = batches[: max(0, self.settings.steps - self._steps)]
+        self._steps += len(batches)
+        return batches
+
     def _note(self, losses: list[Tensor]) -> None:
-        loss = float(torch.stack(losses).mean())
-        self.path.append(PathPoint(float(self.gamma), tuple(self.lambda_.tolist()), loss))
+        """Keep gamma, the mean loss and lambda of an epoch [m + 2], on the device."""
+        self._noted.append(torch.cat([torch.stack([self.gamma, torch.stack(losses).mean().double()]), self.lambda_]))
+
+
+def rates(settings: LearnedSettings, epochs: int, swa: Swa | None) -> Iterator[float]:
+    """The learning rate of each epoch; torch's own schedules, on an optimiser that has nothing to do."""
+    idle = torch.optim.Adam([torch.zeros((), device="cpu")], lr=settings.lr)
+    schedule: LRScheduler = StepLR(idle, settings.lr_step, settings.lr_gamma)
+    if swa:
+        schedule = CosineAnnealingLR(idle, SWA_COSINE_EPOCHS)
+    for epoch in range(epochs):
+        if swa and epoch == swa.start:
+            schedule = SWALR(idle, swa.lr, SWA_ANNEAL_EPOCHS)
+        yield float(idle.param_groups[0]["lr"])
+        idle.step()
+        schedule.step()

@@ -13,6 +13,7 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry, with_brackets
 from fedbench.base.rng import torch_seed
 from fedbench.models.flat import FlatModel
+from fedbench.models.precision import Precision
 
 Shape = tuple[int, int, int]
 Builder = Callable[[Shape, int], nn.Module]
@@ -105,7 +106,7 @@ def _first_line(error: Exception) -> str:
 
 
 def initial(
-    name: str, shape: Shape, num_classes: int, seed: int, device: torch.device, dtype: torch.dtype
+    name: str, shape: Shape, num_classes: int, seed: int, device: torch.device, precision: Precision | torch.dtype
 ) -> FlatModel:
     """The model with the weights that (architecture, shape, seed) fix, whatever ran before in this process.
 
@@ -119,4 +120,4 @@ def initial(
             module = build(name, shape, num_classes)
         finally:
             torch.set_default_dtype(before)
-    return FlatModel(module, device, dtype)
+    return FlatModel(module, device, precision)

@@ -1,11 +1,15 @@
 """A module whose parameters, gradients and running statistics are views of three flat vectors."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from fedbench.models.precision import Precision
 
 LayerGroups = Literal["module", "tensor"]
 
@@ -39,11 +43,14 @@ class FlatModel:
 
     `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running statistics of
     batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I): they
-    are channels-last for convolutions. `momenta` holds the layers of batch norm, each with its momentum.
+    are channels-last for convolutions. `momenta` holds the layers of batch norm, each with its momentum. A `precision`
+    may be less than that of the vectors in the passes through the model; logits and gradients have the vectors' dtype.
     """
 
-    def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, module: nn.Module, device: torch.device, precision: Precision | torch.dtype) -> None:
         self.module = module
+        self.precision = precision if isinstance(precision, Precision) else Precision(precision)
+        dtype = self.precision.dtype
         self.momenta = {layer: layer.momentum for layer in module.modules() if isinstance(layer, _BatchNorm)}
         for layer in self.momenta:
             layer.num_batches_tracked = None  # momentum is a constant: the count is never used
@@ -67,8 +74,24 @@ class FlatModel:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits [B, classes] of images [B, C, H, W]."""
-        logits: Tensor = self.module(x)
-        return logits
+        with self.precision.forward(self.w.device):
+            logits: Tensor = self.module(x)
+        return logits if self.precision.autocast is None else logits.to(self.precision.dtype)
+
+    def backward(self, loss: Tensor) -> None:
+        """Put the gradient of a loss, a 0-d tensor, into `grad`."""
+        self.grad.zero_()
+        with self.precision.backward():
+            loss.backward()
+
+    @contextmanager
+    def in_full(self) -> Iterator[None]:
+        """Passes in here have the precision of the vectors: for second derivatives, which rounding would drown."""
+        before, self.precision = self.precision, Precision(self.precision.dtype)
+        try:
+            yield
+        finally:
+            self.precision = before
 
     @torch.no_grad()
     def load(self, w: Tensor, buffers: Tensor) -> None:

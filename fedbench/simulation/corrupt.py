@@ -8,6 +8,7 @@ import torch
 
 from fedbench.base.errors import UserError
 from fedbench.base.rng import generator, torch_seed
+from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.corruptions import CORRUPTIONS, CorruptedCohort, Corruption
 from fedbench.corruptions.swap import Swap
@@ -70,7 +71,7 @@ def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], 
     corrupted = simulation.federation.split.corrupted if corruption.sends_another_model else ()
     if not any(client in corrupted for client in clients):
         return None
-    rows = torch.tensor([client in corrupted for client in clients], device=simulation.device)
+    rows = on_device([client in corrupted for client in clients], simulation.device)
     cohort = _corrupted_cohort(simulation, t, clients, trained, rows)
     with seeded(torch_seed(config.seed, corruption.purpose, t), simulation.device):
         updates, statistics = corruption.updates(cohort), corruption.statistics(cohort)

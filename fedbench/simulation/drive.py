@@ -47,9 +47,7 @@ def rounds(run: Run[Any], callbacks: Sequence[Callback[Any, Any]] = ()) -> Itera
         callback.end(run)
 
 
-def drive(
-    run: Run[Any], callbacks: Sequence[Callback[Any, Any]] = (), stop: Callable[[], bool] = lambda: False
-) -> None:
+def drive(run: Run[Any], callbacks: Sequence[Callback[Any, Any]] = (), stop: Callable[[], int] = lambda: False) -> None:
     """Drive a run to its end, or until `stop()` says so after a round."""
     for _ in rounds(run, callbacks):
         if stop() and not run.done:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedbench.base.errors import UserError
 from fedbench.base.rng import generator
+from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.data.base import Arrays, Dataset, Verifiable
 from fedbench.data.classes import Indices, Labels, class_order, longtail_counts
@@ -66,11 +67,10 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
     """Read the data, split them as the config says, and put them on the device."""
     dataset, arrays = config.dataset, load_arrays(config.dataset, data_dir)
     split = split_samples(config, arrays.train_labels, arrays.test_labels)
-    dtype = getattr(torch, config.precision)
-    norm = (1 / (255 * dataset.std), -dataset.mean / dataset.std, dtype)
+    norm = (1 / (255 * dataset.std), -dataset.mean / dataset.std, config.numbers.dtype)
 
     def samples(images: NDArray[np.uint8], labels: Labels) -> Samples:
-        return Samples(torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device), *norm)
+        return Samples(on_device(images, device), on_device(labels, device), *norm)
 
     train = samples(arrays.train_images, split.labels)
     test = samples(arrays.test_images, arrays.test_labels)

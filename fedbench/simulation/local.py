@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.data.classes import Indices
 from fedbench.data.samples import Samples
@@ -28,6 +30,11 @@ class Plan:
         epochs, full, _ = self.full.shape
         return epochs * (full + bool(self.rest.shape[1]))
 
+    @property
+    def samples(self) -> int:
+        """How many samples there are in all batches."""
+        return self.full.numel() + self.rest.numel()
+
     def batches(self) -> Iterator[Tensor]:
         """Index tensors in training order."""
         for full, rest in zip(self.full.unbind(), self.rest.unbind(), strict=True):
@@ -45,10 +52,20 @@ def draw_plan(
     least: int = 1,
 ) -> Plan:
     """Every epoch is a fresh shuffle of the whole shard; none is dropped but a rest smaller than `least`."""
-    order = torch.from_numpy(np.stack([rng.permutation(shard) for _ in range(epochs)])).to(device)
-    steps = len(shard) // batch_size
+    return cut_plan(on_device(draw_order(shard, epochs, rng), device), batch_size, least)
+
+
+def draw_order(shard: Indices, epochs: int, rng: np.random.Generator) -> Indices:
+    """The order of a client's samples [E, n]: a fresh shuffle in every epoch."""
+    return np.stack([rng.permutation(shard) for _ in range(epochs)])
+
+
+def cut_plan(order: Tensor, batch_size: int, least: int = 1) -> Plan:
+    """An order of samples [E, n], cut into batches."""
+    epochs, n = order.shape
+    steps = n // batch_size
     cut = steps * batch_size
-    rest = order[:, cut:] if len(shard) - cut >= least else order[:, :0]
+    rest = order[:, cut:] if n - cut >= least else order[:, :0]
     return Plan(order[:, :cut].reshape(epochs, steps, batch_size), rest)
 
 
@@ -60,12 +77,17 @@ class Sgd:
     momentum: float
     weight_decay: float
 
+    @cached_property
+    def step(self) -> Tensor:
+        """-lr, a 0-d tensor."""
+        return -self.lr
+
     @classmethod
     def of_round(cls, config: TrialConfig, round_: int, device: torch.device) -> "Sgd":
         """The config's, with the learning rate of a round."""
         clients, lr = config.clients, round_lr(config, round_)
-        dtype = getattr(torch, config.precision)
-        return cls(torch.tensor(lr, device=device, dtype=dtype), clients.momentum, clients.weight_decay)
+        rate = torch.full((), lr, device=device, dtype=config.numbers.dtype)
+        return cls(rate, clients.momentum, clients.weight_decay)
 
 
 def round_lr(config: TrialConfig, t: int) -> float:
@@ -81,22 +103,36 @@ def local_train(
     Returns the mean loss over all samples seen, a 0-d tensor on the device: nothing here waits for the device.
     """
     model.train()
-    w, grad, step = model.w, model.grad, -sgd.lr
-    total, seen = torch.zeros((), device=w.device, dtype=torch.float64), 0
+    total = torch.zeros((), device=velocity.device, dtype=torch.float64)
     for index in plan.batches():
-        x, y = samples.batch(index)
-        grad.zero_()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        with torch.no_grad():
-            if correction is not None:
-                correct(grad, w, correction)
-            grad.add_(w, alpha=sgd.weight_decay)
-            velocity.mul_(sgd.momentum).add_(grad)
-            w.addcmul_(velocity, step)
-            total += loss.detach() * len(index)
-        seen += len(index)
-    return total / max(seen, 1)
+        train_step(model, samples, index, sgd, velocity, correction, total)
+    return total / max(plan.samples, 1)
+
+
+def train_step(
+    model: FlatModel,
+    samples: Samples,
+    index: Tensor,
+    sgd: Sgd,
+    velocity: Tensor,
+    correction: Correction | None,
+    total: Tensor,
+) -> None:
+    """One step of SGD on the samples in `index` [B]; adds B times their mean loss to `total`, a 0-d float64.
+
+    All that lives on is written in place: the model's vectors, `velocity` [P] and `total`. So a step can be captured.
+    """
+    w, grad = model.w, model.grad
+    x, y = samples.batch(index)
+    loss = F.cross_entropy(model(x), y)
+    model.backward(loss)
+    with torch.no_grad():
+        if correction is not None:
+            correct(grad, w, correction)
+        grad.add_(w, alpha=sgd.weight_decay)
+        velocity.mul_(sgd.momentum).add_(grad)
+        w.addcmul_(velocity, sgd.step)
+        total += loss.detach() * len(index)
 
 
 def mean_gradient(w: Tensor, trained: Tensor, before: Tensor, after: Tensor, sgd: Sgd, steps: float) -> Tensor:

@@ -4,8 +4,9 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedbench.base.rng import generator, torch_seed
+from fedbench.base.tensors import on_device
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Cohort, LocalWork, ProxyData, Server
@@ -23,10 +25,12 @@ from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
 from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
+from fedbench.simulation.engines import Start, check_device, choose_engine
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
-from fedbench.simulation.local import Sgd, draw_plan, local_train, mean_gradient, round_lr
+from fedbench.simulation.local import Sgd, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
+from fedbench.simulation.plans import Plans
 from fedbench.simulation.record import Record, columns
 from fedbench.simulation.updates import checked, corrected, started
 
@@ -81,17 +85,20 @@ class Simulation:
         columns()  # all names differ
         self.config = config
         self.device = pick_device(config.run.device)
-        dtype = getattr(torch, config.precision)
+        check_device(config, self.device)
         dataset = config.dataset
         with exact(config.run, self.device):
             self.federation = build_federation(config, data_dir, self.device)
-            self.model = initial(config.model, dataset.shape, dataset.num_classes, config.seed, self.device, dtype)
-            single = needs_two(config.model, dataset.shape, dataset.num_classes)
+            network = (config.model, dataset.shape, dataset.num_classes)
+            self.model = initial(*network, config.seed, self.device, config.numbers)
+            single = needs_two(*network)
             self.least_batch = 2 if single else 1  # a rest of one sample is left out where the model cannot take it
             self.method = METHODS.get(config.method.name)(config.method)
             proxy = self.federation.proxy
             self.proxy = proxy_data(proxy, config, self.least_batch) if proxy else None
             self.state = self._start()
+            self.engine = choose_engine(config, self.model, self.federation.train, self.least_batch)
+            self.plans = Plans(config, self.federation.split.shards, self.device, self.least_batch)
 
     def _start(self) -> RunState:
         clients, model = self.config.clients, self.model
@@ -133,9 +140,7 @@ class Simulation:
 
     def _round(self, t: int) -> Record:
         config, state = self.config, self.state
-        clients = sample_clients(config, t)
-        if config.method.proxy_as_client:
-            clients += (self.num_clients - 1,)
+        clients = self.clients_of(t)
         sizes = self.federation.split.sizes[list(clients)]
         record = Record(round=t, clients=clients, samples=tuple(int(size) for size in sizes))
 
@@ -143,8 +148,10 @@ class Simulation:
         trained = self.train_cohort(t, clients)
         if config.all_train:
             self.train_cohort(t, self.others(clients))  # the server sees nothing of it, but they keep their momentum
+        if t < config.rounds:  # while the device trains
+            self.plans.draw(t + 1, range(self.num_clients) if config.all_train else self.clients_of(t + 1))
         W, losses, ended = trained.W, trained.losses, self._now()
-        p = torch.from_numpy(sizes / sizes.sum()).to(W)
+        p = on_device(sizes / sizes.sum(), W.device, W.dtype)
         record = replace(record, train_loss=float(p.to(losses) @ losses), seconds_train=ended - started)
         if reason := non_finite(clients, losses, W):
             return replace(record, diverged=f"round {t}: {reason}")
@@ -153,7 +160,7 @@ class Simulation:
             return replace(record, diverged=f"round {t}: {reason}")
         ended = self._now()  # the server's time starts when it has got everything
         cohort = self.cohort(t, clients, p, trained)
-        server = Server(self.model, self.proxy, lambda purpose: generator(config.seed, f"server/{purpose}", t))
+        server = self.server(t)
         with seeded(torch_seed(config.seed, "server", t), self.device):
             update = checked(self.method.aggregate, cohort, state.method, server)
             buffers = aggregate_statistics(cohort, update, server)
@@ -182,7 +189,7 @@ class Simulation:
             bn=config.bn,
             global_lr=config.server.global_lr,
             num_clients=self.num_clients,
-            sizes=self._on_device(split.sizes[rows]),
+            sizes=on_device(split.sizes[rows], self.device),
             work=local_work(config, t, trained.steps),
             layers=self.model.layers,
             reported={name: self._told(name, rows, trained) for name in config.method.reports},
@@ -191,11 +198,23 @@ class Simulation:
     def _told(self, name: Report, rows: list[int], trained: Trained) -> Tensor:
         """What the cohort's clients report, a row each."""
         if name == "class_counts":
-            return torch.stack([self._class_counts(client) for client in rows])
+            return on_device(self._class_counts[rows], self.device)
         if name == "loss":
             return trained.losses
         assert trained.gradients is not None, "they are kept where the method asks for them"
         return trained.gradients
+
+    def server(self, t: int) -> Server:
+        """The server's tools in round t."""
+        seed = self.config.seed
+        return Server(
+            self.model, self.proxy, lambda purpose: generator(seed, f"server/{purpose}", t), self.engine.repeated
+        )
+
+    def clients_of(self, t: int) -> tuple[int, ...]:
+        """Who takes part in round t, the proxy set as the last where it is a client."""
+        proxy = (self.num_clients - 1,) if self.config.method.proxy_as_client else ()
+        return sample_clients(self.config, t) + proxy
 
     def others(self, clients: tuple[int, ...]) -> tuple[int, ...]:
         """The clients that are not among these."""
@@ -209,30 +228,25 @@ class Simulation:
         losses = torch.empty(len(clients), device=self.device, dtype=torch.float64)
         sgd = Sgd.of_round(config, t, self.device)
         kept, fresh = state.velocity, torch.empty_like(state.w)
-        steps = torch.zeros(len(clients), dtype=torch.float64)
+        plans = self.plans.of(t, clients)
         gradients = torch.empty_like(W) if "gradient" in config.method.reports else None
-        for row, client in enumerate(clients):
-            rng = generator(config.seed, "batches", t, client)
-            shard = self.federation.split.shards[client]
-            plan = draw_plan(
-                shard, config.clients.epochs, config.clients.batch_size, rng, self.device, self.least_batch
-            )
+        for row, (client, plan) in enumerate(zip(clients, plans, strict=True)):
             velocity = fresh.zero_() if kept is None else kept[client].clone()
             rest = velocity.clone() if gradients is not None else velocity
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
-            model.load(state.w, statistics)
+            start = Start(state.w, statistics)
             correction = corrected(self.method, state.method, client, state.w)
             with seeded(torch_seed(config.seed, "train", t, client), self.device):
-                losses[row] = local_train(model, self.federation.train, plan, sgd, velocity, correction)
+                losses[row] = self.engine.train(plan, start, velocity, correction, sgd)
             W[row], B[row] = model.w, model.buffers
-            steps[row] = plan.steps
             if gradients is not None:
                 gradients[row] = mean_gradient(state.w, model.w, rest, velocity, sgd, plan.steps)
             if kept is not None:
                 kept[client] = velocity
             if state.client_buffers is not None:
                 state.client_buffers[client] = model.buffers.clone()
-        return Trained(W, B, losses, steps.to(self.device), gradients)
+        steps = on_device([float(plan.steps) for plan in plans], self.device)
+        return Trained(W, B, losses, steps, gradients)
 
     def score(self, record: Record) -> Record:
         """Evaluate the global model on the test set, and on the validation set if there is one, where due."""
@@ -261,14 +275,13 @@ class Simulation:
         down = parameters * (1 + more_down) + (statistics if rule == "average" else 0)
         return m * up * item, m * down * item
 
-    def _class_counts(self, client: int) -> Tensor:
-        """How many samples of each class a client has, by the labels that it has [classes]."""
-        split, labels = self.federation.split, self.federation.train.labels
-        mine = self._on_device(np.concatenate([split.shards[client], split.holdout[client]]))
-        return torch.bincount(labels[mine], minlength=self.config.dataset.num_classes)
-
-    def _on_device(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
+    @cached_property
+    def _class_counts(self) -> NDArray[np.int64]:
+        """How many samples of each class every client has, by the labels that it has [n, classes]."""
+        split, labels = self.federation.split, self.federation.train.labels.cpu().numpy()
+        own = zip(split.shards, split.holdout, strict=True)
+        classes = self.config.dataset.num_classes
+        return np.stack([np.bincount(labels[np.concatenate(both)], minlength=classes) for both in own])
 
     def _now(self) -> float:
         if self.device.type == "cuda":
@@ -311,7 +324,7 @@ def proxy_data(samples: Samples, config: TrialConfig, least: int = 1) -> ProxyDa
     def batches(rng: np.random.Generator, size: int) -> list[Tensor]:
         n = len(labels)
         order = rng.choice(n, size=n, p=weights) if config.proxy.balanced_sampling else rng.permutation(n)
-        parts = list(torch.split(torch.from_numpy(order).to(samples.labels.device), size))
+        parts = list(torch.split(on_device(order, samples.labels.device), size))
         return parts[:-1] if len(parts) > 1 and len(parts[-1]) < least else parts
 
     return ProxyData(samples.inputs(slice(None)), samples.labels, batches)

@@ -66,13 +66,15 @@ def _complaint(update: Any, cohort: Cohort) -> str | None:
         return "metrics must be numbers by name"
     if not all(isinstance(point, PathPoint) for point in update.path):
         return "path must be of PathPoints"
-    if not torch.isfinite(update.w).all():
+    weights = cohort.p if update.lambda_ is None else update.lambda_
+    found = torch.stack([torch.isfinite(update.w).all().to(weights), weights.sum(), weights.min()])
+    finite, total, least = found.tolist()  # all at once: the host waits for it
+    if not finite:
         return None  # the run has diverged, and is about to say so
     if not math.isfinite(update.gamma):
         return f"gamma must be a finite number, is {update.gamma}"
     if update.lambda_ is None:
         return None
-    total, least = update.lambda_.sum().item(), update.lambda_.min().item()
     if not math.isfinite(total) or abs(total - 1) > SIMPLEX or least < -SIMPLEX:
         return f"lambda_ must be weights that sum to 1 (their sum is {total:.4g}, the least {least:.4g}); gamma shrinks"
     return None

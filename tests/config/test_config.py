@@ -73,7 +73,7 @@ def test_a_setting_that_can_change_a_result_changes_the_hash(key: str) -> None:
     assert TrialConfig(**{**context, key: value}).hash != TrialConfig(**context).hash
 
 
-@pytest.mark.parametrize("settings", [{"run.device": "cpu"}, {"run.threads": 2}])
+@pytest.mark.parametrize("settings", [{"run.device": "cpu"}, {"run.threads": 2}, {"run.engine": "eager"}])
 def test_where_it_runs_is_not_part_of_the_hash(settings: dict[str, Any]) -> None:
     assert TrialConfig(**settings).hash == TrialConfig().hash
 

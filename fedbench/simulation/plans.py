@@ -1,0 +1,40 @@
+"""The batches of a round's clients: drawn on the host before they are needed, moved to the device in one piece."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from fedbench.base.rng import generator
+from fedbench.base.tensors import on_device
+from fedbench.config import TrialConfig
+from fedbench.data.classes import Indices
+from fedbench.simulation.local import Plan, cut_plan, draw_order
+
+
+class Plans:
+    """Of all clients of a run. A plan depends on (seed, round, client) alone: it does not matter when it is drawn."""
+
+    def __init__(self, config: TrialConfig, shards: Sequence[Indices], device: torch.device, least: int) -> None:
+        self.config, self.shards, self.device, self.least = config, shards, device, least
+        self.drawn: dict[tuple[int, int], Plan] = {}
+
+    def of(self, t: int, clients: Sequence[int]) -> list[Plan]:
+        """The plans of some clients in round t, drawn now unless they have been drawn ahead."""
+        if any((t, client) not in self.drawn for client in clients):
+            self.draw(t, clients)
+        return [self.drawn[t, client] for client in clients]
+
+    def draw(self, t: int, clients: Sequence[int]) -> None:
+        """Draw plans of round t; those of the round before are kept, which may be run again. Nothing waits here."""
+        seed, local = self.config.seed, self.config.clients
+        orders = [
+            draw_order(self.shards[client], local.epochs, generator(seed, "batches", t, client)) for client in clients
+        ]
+        moved = on_device(np.concatenate([order.ravel() for order in orders]), self.device)
+        parts = moved.split([order.size for order in orders])
+        before = {key: plan for key, plan in self.drawn.items() if key[0] >= t - 1}
+        self.drawn = before | {
+            (t, client): cut_plan(part.view(order.shape), local.batch_size, self.least)
+            for client, order, part in zip(clients, orders, parts, strict=True)
+        }

@@ -4,22 +4,20 @@ import argparse
 import shutil
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from fedbench.base.errors import UserError
+from fedbench.base.files import RESULTS
 from fedbench.terminal.command import DONE, Parser, run
 from fedbench.terminal.options import folder
 
-DISPOSABLE = ("ray/*", "checkpoints/*", "damaged/*", "trials/.new-*")
+DISPOSABLE = ("ray/*", "checkpoints/*", "leases/*", "damaged/*", "trials/.new-*")
 LIVE_SECONDS = 600.0  # what changed since then may be of a run that goes on
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of this command."""
     options = Parser(prog="python -m fedbench.clean", description="Remove all but results: " + ", ".join(DISPOSABLE))
-    options.add_argument(
-        "--out", type=folder, default=Path("results"), metavar="DIR", help="the results folder (results)"
-    )
+    options.add_argument("--out", type=folder, default=RESULTS, metavar="DIR", help="the results folder (results)")
     options.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     return options
 
@@ -31,14 +29,15 @@ def main(arguments: Sequence[str]) -> int:
         what = "is a file" if options.out.exists() else "is not there"
         raise UserError(f"--out {options.out}: {what}; name a folder with results")
     for path in [path for pattern in DISPOSABLE for path in sorted(options.out.glob(pattern))]:
-        files = [file.stat() for file in [path, *path.rglob("*")] if file.exists()]
+        lease = options.out / "leases" / path.name  # of a trial that has checkpoints, renewed while it runs
+        files = [file.stat() for file in [path, *path.rglob("*"), lease] if file.exists()]
         age = time.time() - max((file.st_mtime for file in files), default=0.0)
         if age < LIVE_SECONDS:
             print(f"{path}: kept, since a run may be using it (it changed {age:.0f} s ago)")
             continue
         print(f"{path}: {sum(file.st_size for file in files) / 2**20:.1f} MiB")
         if not options.dry_run:
-            shutil.rmtree(path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     return DONE
 
 

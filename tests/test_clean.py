@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedbench.clean import main
+from fedbench.store.leases import Lease
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -18,14 +19,15 @@ def old(path: Path) -> Path:
 
 
 def test_what_is_no_result_goes_and_results_stay(tmp_path: Path, command: Command) -> None:
-    gone = [old(tmp_path / name) for name in ("ray/a/x", "checkpoints/h/x", "damaged/h/x", "trials/.new-h/x")]
+    names = ("ray/a/x", "checkpoints/h/x", "leases/h", "damaged/h/x", "trials/.new-h/x")
+    gone = [old(tmp_path / name) for name in names]
     kept = old(tmp_path / "trials" / "abc" / "trial.json")
     code, text, _ = command(main, "--out", str(tmp_path), "--dry-run")
     assert (code, all(path.exists() for path in gone)) == (0, True)
     code, text, _ = command(main, "--out", str(tmp_path))
     assert (code, any(path.exists() for path in gone)) == (0, False)
     assert kept.exists()
-    assert len(text.splitlines()) == 4
+    assert len(text.splitlines()) == 5
 
 
 def test_what_a_run_may_be_using_is_kept(tmp_path: Path, command: Command) -> None:
@@ -35,6 +37,17 @@ def test_what_a_run_may_be_using_is_kept(tmp_path: Path, command: Command) -> No
     code, text, _ = command(main, "--out", str(tmp_path))
     assert (code, live.exists()) == (0, True)
     assert "kept, since a run may be using it" in text
+
+
+def test_checkpoints_of_a_trial_that_somebody_runs_are_kept_however_long_its_rounds_are(
+    tmp_path: Path, command: Command
+) -> None:
+    checkpoint = old(tmp_path / "checkpoints" / "h" / "round-000003.ckpt")
+    with Lease(tmp_path / "leases" / "h"):
+        assert command(main, "--out", str(tmp_path))[0] == 0
+        assert checkpoint.exists()
+    assert command(main, "--out", str(tmp_path))[0] == 0
+    assert not checkpoint.exists()
 
 
 def test_a_folder_that_is_not_there_and_a_file_are_said(tmp_path: Path, command: Command) -> None:

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+RESULTS = Path("results")  # where results are kept unless somebody says otherwise
+
 
 def safe_name(text: str, allowed: str = "=,.-_") -> str:
     """A text as the name of a file or folder: every character but letters, digits and the allowed ones is a dash."""

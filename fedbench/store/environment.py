@@ -14,7 +14,7 @@ from fedbench.simulation import Simulation
 
 
 def environment(simulation: Simulation) -> dict[str, Any]:
-    """Versions, processor, device and threads."""
+    """Versions, processor, device, threads and engine."""
     device = simulation.device
     return {
         "fedbench": _version("fedbench"),
@@ -24,10 +24,11 @@ def environment(simulation: Simulation) -> dict[str, Any]:
         "numpy": _version("numpy"),
         "platform": platform.platform(),
         "host": platform.node(),
-        "processor": _processor(),
+        "processor": processor(),
         "device": str(device),
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         "threads": simulation.config.run.threads,
+        "engine": simulation.engine.name,
     }
 
 
@@ -38,7 +39,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of the processor, as far as the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -56,9 +58,13 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> dict[str, int | None]:
-    """Peak bytes of the process's resident memory and, on a GPU, of torch's allocations."""
-    gpu = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-    return {"peak_memory_bytes": _peak_resident(), "peak_gpu_memory_bytes": gpu}
+    """Peak bytes of the process's resident memory and, on a GPU, of torch's: in tensors, and reserved in all."""
+    gpu = device.type == "cuda"
+    return {
+        "peak_memory_bytes": _peak_resident(),
+        "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated(device) if gpu else None,
+        "peak_gpu_reserved_bytes": torch.cuda.max_memory_reserved(device) if gpu else None,
+    }
 
 
 def _peak_resident() -> int:

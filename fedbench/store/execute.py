@@ -9,6 +9,7 @@ from fedbench.simulation import Callback, Record, Simulation, drive
 from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore
 from fedbench.store.environment import reset_peak_memory
 from fedbench.store.folder import TrialFolder
+from fedbench.store.leases import Lease
 from fedbench.store.store import Store, StoredTrial
 
 CHECKPOINT_SECONDS = 30.0
@@ -24,11 +25,31 @@ def execute(
     """Run a trial unless the store has it, on the device that `device()` names where the config leaves it open.
 
     An exception becomes an entry with its reason, tried again by the next command; one of the file system is not the
-    trial's fault and is raised, and so is `Stopped`.
+    trial's fault and is raised, and so are `Stopped` and, where another process runs it, `HeldElsewhereError`.
     """
-    present = store.get(config.hash)
-    if present and present.status != "failed":
-        return present
+    if store.finished([config.hash]):
+        return _stored(config, store)
+    with Lease(store.lease(config.hash)):
+        if not store.finished([config.hash]):  # else by another process, just now
+            _run(config, store, data_dir, callbacks, device)
+    return _stored(config, store)
+
+
+def _stored(config: TrialConfig, store: Store) -> StoredTrial:
+    stored = store.get(config.hash)
+    if stored is None:
+        raise OSError(f"{store.trials / config.hash}: not there after it was written")
+    return stored
+
+
+def _run(
+    config: TrialConfig,
+    store: Store,
+    data_dir: Path | None,
+    callbacks: Sequence[Callback[Simulation, Record]],
+    device: Callable[[], str],
+) -> None:
+    """Run a trial from its newest checkpoint, and store what becomes of it."""
     store.mend()
     try:
         simulation = Simulation(config.on(device()) if config.run.device == "auto" else config, data_dir)
@@ -40,10 +61,6 @@ def execute(
         raise
     except Exception as error:
         record_failure(store, config.hash, error)
-    stored = store.get(config.hash)
-    if stored is None:
-        raise OSError(f"{store.trials / config.hash}: not there after it was written")
-    return stored
 
 
 class Entry(Callback[Simulation, Record]):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import write_bytes, write_json
+from fedbench.base.files import RESULTS, write_bytes, write_json
 from fedbench.base.packs import SUFFIX, read
 from fedbench.config import LAST_ROUNDS
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Status = Literal["done", "diverged", "failed"]
 MARKER = "trial.json"
-RESULTS = Path("results")  # where results are kept unless somebody says otherwise
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,9 @@ class StoredTrial:
 class Store:
     """Trials under OUT/trials/HASH; an entry counts once its `trial.json`, written last, names all files' sums.
 
-    There are no locks: an entry is made under a temporary name and renamed. Two drivers may do work twice, never
-    wrongly. Reading never writes: `complaints` tell what was met, and `mend` is for who runs trials.
+    There are no locks: an entry is made under a temporary name and renamed. Commands that run trials at the same time
+    share them by leases (`store.leases`). Reading never writes: `complaints` tell what was met, and `mend` is for who
+    runs trials.
     """
 
     def __init__(self, out: Path) -> None:
@@ -102,6 +102,10 @@ class Store:
     def checkpoints(self, hash_: str) -> Path:
         """Where a running trial keeps its checkpoints."""
         return self.out / "checkpoints" / hash_
+
+    def lease(self, hash_: str) -> Path:
+        """The file that says who runs a trial, while somebody does."""
+        return self.out / "leases" / hash_
 
     def check(self) -> None:
         """Say why the folders could never be made, if that can be seen without making them."""

@@ -11,7 +11,7 @@ from fedbench.config.naming import RunName
 from fedbench.simulation import Record, Simulation, drive
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
-from fedbench.store.trackers import TRACKERS, Tracker, register_tracker, trackers_of
+from fedbench.store.trackers import TRACKERS, Tracker, register_tracker, tracked, trackers_of
 from fedbench.trial import main
 
 Make = Callable[..., TrialConfig]
@@ -73,6 +73,21 @@ def test_a_tracker_that_fails_is_one_warning_and_never_a_lost_trial(tiny: Make, 
     assert said == ["--track broken: stopped tracking (ConnectionError: nobody there)"]
 
 
+def test_a_tracker_that_fails_is_one_warning_even_if_the_run_crashes_later(tiny: Make, tmp_path: Path) -> None:
+    class Absent(Tracker):
+        def start(self, run: Simulation) -> None:
+            raise ConnectionError("nobody there")
+
+    if "absent" not in TRACKERS:
+        register_tracker("absent")(Absent)
+    for _ in range(2):  # the second run of this process does not try again, and says why
+        said: list[str] = []
+        with pytest.raises(ArithmeticError), tracked(["absent"], tiny(), tmp_path, said.append) as trackers:
+            drive(Simulation(tiny(rounds=1)), trackers)
+            raise ArithmeticError("out of luck")
+        assert said == ["--track absent: stopped tracking (ConnectionError: nobody there)"]
+
+
 def test_rounds_are_in_tensorboard_once_however_often_a_run_was_resumed(tiny: Make, tmp_path: Path) -> None:
     simulation = Simulation(tiny(rounds=4))
     for stop in (2, 4):
@@ -84,12 +99,16 @@ def test_rounds_are_in_tensorboard_once_however_often_a_run_was_resumed(tiny: Ma
 
 
 def test_an_unknown_tracker_is_an_error_before_anything_runs(
-    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'tensorboard'\?"):
         TRACKERS.get("tensorbord")
     code, _, error = command(main, "--track", "tensorbord", "--out", str(tmp_path / "run"))
     assert (code, "did you mean 'tensorboard'?" in error) == (2, True)
     assert not (tmp_path / "run").exists()
+    monkeypatch.setattr("fedbench.store.trackers.base.find_spec", lambda name: None)
+    code, _, error = command(main, "--track", "mlflow", "--out", str(tmp_path / "run"))
+    line = "error: --track mlflow: needs mlflow, which is not installed; pip install mlflow\n"
+    assert (code, error, (tmp_path / "run").exists()) == (2, line, False)
     code, _, error = command(main, "--track", "tensorboard")
     assert (code, "--track needs --out DIR" in error) == (2, True)

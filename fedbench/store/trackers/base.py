@@ -1,23 +1,60 @@
 """What a tracker is: a callback that is made of a config, the folder of all results and the run's name."""
 
-from collections.abc import Callable, Iterable
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from fedbench.base.errors import ConfigError
+from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.registry import Registry, with_brackets
 from fedbench.config import TrialConfig
-from fedbench.config.naming import RunName, name_alone
+from fedbench.config.naming import SHORT_HASH, RunName
 from fedbench.simulation import Callback, Record, Simulation
+
+Numbers = dict[str, float]
 
 
 class Tracker(Callback[Simulation, Record]):
-    """Shows a run elsewhere. What it raises ends its tracking with a warning, never the run."""
+    """Shows a run elsewhere. What it raises ends its tracking with a warning, never the run.
+
+    package: what it needs beside fedbench; variables: how the names of environment variables begin that it obeys,
+    which workers get from the command; patience: variables that hold while it is called, unless they are set.
+    """
+
+    package: ClassVar[str] = ""
+    variables: ClassVar[tuple[str, ...]] = ()
+    patience: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: TrialConfig, out: Path, name: RunName) -> None:
         self.config = config
         self.out = out
         self.name = name
+
+    @property
+    def key(self) -> str:
+        """The run among those of its study: the same when it is resumed, another one in another folder."""
+        return f"{self.config.hash[:SHORT_HASH]}-{folder_key(self.out)}"
+
+    def stopped(self) -> None:
+        """The run was stopped after a round, and may go on another time."""
+
+    def crashed(self, reason: str) -> None:
+        """The run failed, perhaps before its `start`; the next command tries it again."""
+
+    @classmethod
+    def prepare(cls, out: Path, study: str) -> None:
+        """A study (or a search) is about to be run; what is raised here is a warning, and the tracker is not used."""
+
+    @classmethod
+    def report(cls, out: Path, study: str, scale: str, files: Sequence[Path]) -> None:
+        """A study (or a search) has ended, and these files were made of it."""
+
+    @classmethod
+    def environment(cls) -> dict[str, str]:
+        """The environment variables that workers get; a relative path in one would mean another folder there."""
+        return {name: value for name, value in os.environ.items() if name.startswith(cls.variables)}
 
 
 TRACKERS: Registry[type[Tracker]] = Registry("tracker", home="fedbench.store.trackers")
@@ -38,42 +75,33 @@ def register_tracker(name: str) -> Callable[[T], T]:
     return register
 
 
-def trackers_of(
-    names: Iterable[str], config: TrialConfig, out: Path, warn: Callable[[str], None], run: RunName | None = None
-) -> list[Callback[Simulation, Record]]:
-    """The trackers of a run (of that name), each kept from ending it; `warn` gets a line for each that fails."""
-    called = run or name_alone(config)
-    return [_Guarded(name, (config, out, called), warn) for name in dict.fromkeys(names)]
+def check_trackers(names: Sequence[str]) -> None:
+    """There must be trackers of these names, and the packages that they need."""
+    for name in names:
+        package = TRACKERS.get(name).package
+        if package and find_spec(package) is None:
+            raise UserError(f"--track {name}: needs {package}, which is not installed; pip install {package}")
 
 
-class _Guarded(Callback[Simulation, Record]):
-    """A tracker whose first error is one warning, and its end."""
+def folder_key(out: Path) -> str:
+    """A few letters that tell results folders apart."""
+    return hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:6]
 
-    def __init__(self, name: str, made_of: tuple[TrialConfig, Path, RunName], warn: Callable[[str], None]) -> None:
-        self.name, self.made_of, self.warn = name, made_of, warn
-        self._tracker: Tracker | None = None
 
-    def _tell(self, tell: Callable[[Tracker], None]) -> None:
-        if self._tracker is None:
-            return
-        try:
-            tell(self._tracker)
-        except Exception as error:
-            self._tracker = None
-            self.warn(f"--track {self.name}: stopped tracking ({type(error).__name__}: {error})")
+def parameters(config: TrialConfig) -> dict[str, Any]:
+    """Every setting by its dotted key, and the hash."""
+    return {**dict(flat(config.plain())), "hash": config.hash}
 
-    def start(self, run: Simulation) -> None:
-        """Make the tracker, and tell it."""
-        try:
-            self._tracker = TRACKERS.get(self.name)(*self.made_of)
-        except Exception as error:
-            self.warn(f"--track {self.name}: cannot be used ({type(error).__name__}: {error})")
-        self._tell(lambda tracker: tracker.start(run))
 
-    def round(self, run: Simulation, seen: Record) -> None:
-        """Pass it on."""
-        self._tell(lambda tracker: tracker.round(run, seen))
+def flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """All leaves of nested mappings by their dotted keys."""
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
 
-    def end(self, run: Simulation) -> None:
-        """Pass it on."""
-        self._tell(lambda tracker: tracker.end(run))
+
+def numbers(summary: Mapping[str, Any]) -> Numbers:
+    """The numbers of a summary by their dotted keys."""
+    return {key: value for key, value in flat(summary) if isinstance(value, int | float)}

@@ -1,0 +1,40 @@
+"""Signals that ask a command to stop: Ctrl-C, what Slurm, Kubernetes and Docker send, and a terminal that closes."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the command to stop; `code` is the exit code that says which: 130, 143 or 129."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(f"signal {number}")
+        self.code = 128 + number
+
+
+def interrupt(number: int) -> NoReturn:
+    """Stop at once."""
+    raise Interrupted(number)
+
+
+@contextmanager
+def heeding(answer: Callable[[int], None] = interrupt) -> Iterator[None]:
+    """Let `answer` hear of the signals for the time of a block: all of them, but those that are ignored (nohup).
+
+    Ctrl-C always counts. Libraries that were started meanwhile may have put themselves before an outer block.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signals there
+        yield
+        return
+    heard = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _: answer(number)) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

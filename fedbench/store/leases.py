@@ -1,0 +1,160 @@
+"""Leases: who runs a trial right now, so that commands on one folder share the work instead of doing it twice.
+
+A lease is a file OUT/leases/HASH that names its holder. It comes to be by a hard link, which of many at a time one
+alone can make, on NFS, too. While it is held a thread renews it every few seconds: the time of its last change changes.
+
+No clock is compared with another one. A lease is stale once that has not happened for STALE_SECONDS by the clock of who
+watches it, or at once where its process was of this machine and is gone. At worst a trial is run twice, with the
+same bytes.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from fedbench.base.files import write_json
+
+BEAT_SECONDS = 5.0
+STALE_SECONDS = 60.0
+
+
+class HeldElsewhereError(Exception):
+    """Somebody else runs the trial; the message says who."""
+
+
+class Lease:
+    """The right to run a trial, held for the time of a `with` block; HeldElsewhereError where somebody else has it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._holder: dict[str, Any] = {
+            "owner": uuid.uuid4().hex,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            **_process(),
+        }
+        self._holder["since"] = time.strftime("%Y-%m-%d %H:%M:%S")
+        self._file = -1  # descriptor
+        self._over = threading.Event()
+        self._beating = threading.Thread(target=self._keep_beating, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        if not self._linked():
+            holder = read(self.file)
+            if holder and not dead(holder):
+                raise HeldElsewhereError(told(holder))
+            drop(self.file, holder)
+            if not self._linked():
+                raise HeldElsewhereError(told(read(self.file)))
+        self._beating.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._beating.join()
+        os.close(self._file)
+        holder = read(self.file)
+        if holder and holder["owner"] == self._holder["owner"]:
+            self.file.unlink(missing_ok=True)
+
+    def _linked(self) -> bool:
+        """Make the lease, unless there is one. A reply that NFS lost shows as a second link to our file."""
+        scratch = self.file.with_name(f".{self.file.name}.{self._holder['owner']}")
+        try:
+            write_json(scratch, self._holder)
+            with suppress(FileExistsError):
+                os.link(scratch, self.file)
+            if scratch.stat().st_nlink != 2:
+                return False
+            self._file = os.open(scratch, os.O_RDONLY)
+            return True
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def _keep_beating(self) -> None:
+        """Renew the lease until it is over: our own file, even if somebody has put another one in its place."""
+        while not self._over.wait(BEAT_SECONDS):
+            with suppress(OSError):
+                os.utime(self._file)
+
+
+class Watch:
+    """Looks at leases of others, again and again, to see which are alive."""
+
+    def __init__(self, patience: float = STALE_SECONDS) -> None:
+        self.patience = patience
+        self._seen: dict[Path, tuple[dict[str, Any], float]] = {}
+
+    def holder(self, file: Path) -> str:
+        """Who holds this lease, in words; empty if nobody does. A lease that is stale is removed."""
+        holder, now = read(file), time.monotonic()
+        if holder is None:
+            return ""
+        seen, since = self._seen.get(file, (None, now))
+        if holder != seen:
+            self._seen[file] = (holder, now)
+            since = now
+        if not dead(holder) and now - since < self.patience:
+            return told(holder)
+        drop(file, holder)
+        return ""
+
+
+def read(file: Path) -> dict[str, Any] | None:
+    """Who holds a lease, and when it was renewed; None if nobody does. What cannot be read counts as a stranger's."""
+    try:
+        with file.open() as stream:  # opened anew: NFS then asks for its state
+            renewed, content = os.fstat(stream.fileno()).st_mtime_ns, json.load(stream)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {"owner": "unknown"}
+    return {"owner": "unknown", **(content if isinstance(content, dict) else {}), "renewed": renewed}
+
+
+def drop(file: Path, holder: dict[str, Any] | None) -> None:
+    """Remove a lease, if it is still as it was seen: somebody else may have taken it over meanwhile."""
+    if read(file) == holder:
+        file.unlink(missing_ok=True)
+
+
+def told(holder: dict[str, Any] | None) -> str:
+    """A holder in words."""
+    return "process {pid} on {host}".format(**{"pid": "?", "host": "?", **(holder or {})})
+
+
+def dead(holder: dict[str, Any]) -> bool:
+    """Whether the holder was a process of this machine, and is gone; others cannot be judged."""
+    here = _process()
+    if not here or holder.get("machine") != here["machine"]:
+        return False
+    return _started(holder.get("pid")) != holder.get("started")
+
+
+def _process() -> dict[str, Any]:
+    """What tells this process from all others: its start, and the machine in which its id means something.
+
+    Empty where the system does not tell (it is Linux that does). Containers of one machine count their processes
+    each for themselves.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return {"machine": f"{boot} {os.readlink('/proc/self/ns/pid')}", "started": _started(os.getpid())}
+    except OSError:
+        return {}
+
+
+def _started(pid: Any) -> str | None:
+    """When a process of this machine was started, in ticks since the machine's start; None if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]

@@ -21,7 +21,7 @@ def beside(table: TableSpec, filled: Sequence[Place]) -> Columns:
     """The columns between labels and numbers: what is seen, where rows differ in it; costs, where asked for."""
     columns: Columns = {PROXY_COLUMN: _seen(filled, _proxy), REPORTS_COLUMN: _seen(filled, _reports)}
     if table.costs:
-        columns |= {head: _cost(filled, name) for name, head in COSTS.items()}
+        columns |= {head: cost_by_row(filled, name) for name, head in COSTS.items()}
     return {head: column for head, column in columns.items() if column}
 
 
@@ -56,7 +56,7 @@ def _reports(trials: Sequence[TrialConfig]) -> str:
     return ", ".join(REPORT_WORDS[name] for name in told) or "no"
 
 
-def _cost(filled: Sequence[Place], name: str) -> dict[Key, float | None]:
+def cost_by_row(filled: Sequence[Place], name: str) -> dict[Key, float | None]:
     """The mean of a cost over a row's places."""
     found: dict[Key, list[float]] = {}
     for place in filled:

@@ -5,6 +5,8 @@ the claimed side, fails if all of it is on the other, and is left open in betwee
 number of claims.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +24,12 @@ from fedbench.specs.parts import ClaimSpec
 from fedbench.store.metrics import METRICS
 
 Verdict = Literal["holds", "fails", "inconclusive", "no data"]
+VERDICT_WORDS: dict[Verdict, str] = {
+    "holds": "hold",
+    "fails": "fail",
+    "inconclusive": "inconclusive",
+    "no data": "without data",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,8 @@ class OwnNumbers:
 class Finding:
     """A claim at one place of the study: what was found and what follows.
 
-    guessed: settings behind it that are a weak guess; paper: what the paper's own numbers say, if there are enough.
+    guessed: settings behind it that are a weak guess; paper: what the paper's own numbers say, if there are enough;
+    bounds: between which the number must be.
     """
 
     says: str
@@ -49,6 +58,7 @@ class Finding:
     verdict: Verdict
     guessed: Sequence[str] = ()
     paper: OwnNumbers | None = None
+    bounds: tuple[float, float] = (0.0, math.inf)
 
     @property
     def remarks(self) -> list[str]:
@@ -131,13 +141,13 @@ def _judge(claim: ClaimSpec, at: Mapping[str, Label], evidence: Evidence, seeds:
     """What follows from the evidence; with less than all seeds nothing does: those that diverged are not chance."""
     where = ", ".join(f"{short(axis)} {text_label(label)}" for axis, label in at.items())
     sample = spread(evidence.sample)
-    digits = evidence.digits
+    digits, bounds = evidence.digits, (evidence.low, evidence.high)
     verdict: Verdict = "inconclusive"
     if sample.mean is None:
         return Finding(claim.words, where, "not run, not defined, or diverged", sample, "no data")
     text = f"{evidence.text} {sample.mean:.{digits}f}"
     if sample.low is None or sample.high is None:
-        return Finding(claim.words, where, f"{text} (one seed: no interval)", sample, verdict)
+        return Finding(claim.words, where, f"{text} (one seed: no interval)", sample, verdict, bounds=bounds)
     text += f" [{sample.low:.{digits}f}, {sample.high:.{digits}f}], "
     text += f"{sample.n} seeds" if sample.n == seeds else f"only {sample.n} of {seeds} seeds"
     if evidence.left:
@@ -146,4 +156,10 @@ def _judge(claim: ClaimSpec, at: Mapping[str, Label], evidence: Evidence, seeds:
         verdict = "holds"
     elif sample.n == seeds and (sample.high < evidence.low or sample.low > evidence.high):
         verdict = "fails"
-    return Finding(claim.words, where, text, sample, verdict)
+    return Finding(claim.words, where, text, sample, verdict, bounds=bounds)
+
+
+def counted(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many claims there are of each verdict, in words."""
+    counts = Counter(finding.verdict for finding in findings)
+    return {words: counts[verdict] for verdict, words in VERDICT_WORDS.items() if counts[verdict]}

@@ -42,11 +42,21 @@ ENTRY = 0.2  # inches that an entry of the legend takes
 
 def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, stem: Path) -> list[Path]:
     """Draw one figure in all formats; returns the files (none if there is nothing to show)."""
+    with drawn(study, trials, spec) as made:
+        return save(*made, stem) if made else []
+
+
+@contextmanager
+def drawn(
+    study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec
+) -> "Iterator[tuple[Figure, Any] | None]":
+    """One figure and its axes, in our style; None if there is nothing to show."""
     plot = cast(Plot, spec)
-    panels = _panels(study, trials, plot)
+    panels = panels_of(study, trials, plot)
     parts = plot.parts(Scene(study, trials, [cell for _, cells in panels for cell in cells], None))
     if not panels or not parts:
-        return []
+        yield None
+        return
     wide = len(parts) if len(parts) > 1 else min(WIDE, len(panels))
     with canvas(len(panels) * len(parts), wide, plot.size, _shared(plot, len(parts))) as (figure, axes):
         for ax, ((title, cells), part) in zip(axes.flat, product(panels, parts), strict=False):
@@ -54,7 +64,7 @@ def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, 
             plot.draw(ax, Scene(study, trials, cells, part))
         _legend(figure, axes.flat, plot)
         below(figure, plot.note([Scene(study, trials, cells, None) for _, cells in panels]))
-        return save(figure, axes, stem)
+        yield figure, axes
 
 
 def _shared(plot: Plot, parts: int) -> Sharing:
@@ -66,25 +76,24 @@ def _shared(plot: Plot, parts: int) -> Sharing:
 
 @contextmanager
 def canvas(panels: int, wide: int, size: tuple[float, float], shared: Sharing) -> "Iterator[tuple[Figure, Any]]":
-    """A figure and its axes [tall, wide] for so many panels of a size in inches, in our style."""
-    import matplotlib  # a second to import: not before the trials have run
+    """A figure and its axes [tall, wide] for so many panels of a size in inches, in our style.
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    It is none of pyplot's: a notebook's own figures and its way to show them stay as they are.
+    """
+    import matplotlib  # a second to import: not before the trials have run
+    from matplotlib.figure import Figure
 
     tall = -(-panels // wide)
     inches = (0.6 + size[0] * wide + BESIDE, 0.4 + size[1] * tall)
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(tall, wide, figsize=inches, squeeze=False, layout="constrained", sharey=shared)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=inches, layout="constrained")
+        axes = figure.subplots(tall, wide, squeeze=False, sharey=shared)
         for ax in axes.flat[panels:]:
             ax.set_visible(False)
-        try:
-            yield figure, axes
-        finally:
-            plt.close(figure)
+        yield figure, axes
 
 
-def _panels(study: ScaledStudy, trials: Trials, plot: Plot) -> list[tuple[str, list[Cell]]]:
+def panels_of(study: ScaledStudy, trials: Trials, plot: Plot) -> list[tuple[str, list[Cell]]]:
     """(title, cells) of every panel that has anything to show."""
     chosen = study.select(plot.where)
     panels = []

@@ -2,7 +2,7 @@
 
 import gzip
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,8 @@ from fedbench.base.files import write_bytes, write_text
 from fedbench.reports.beside import beside
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.figures import FORMATS, draw
+from fedbench.reports.rank_plot import STEM, draw_ranks
+from fedbench.reports.ranks import Ranks, ranks_frame, study_ranks
 from fedbench.reports.sheets import latex, markdown
 from fedbench.reports.shown import claims_sheet, sheet
 from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout
@@ -31,6 +33,7 @@ class Report:
     files: list[Path]
     trials: dict[str, StoredTrial]
     findings: list[Finding]
+    ranks: Ranks | None = None
 
 
 def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
@@ -42,7 +45,7 @@ def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
 def make_report(study: ScaledStudy, store: Store) -> Report:
     """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot.
 
-    OUT is the store's folder for reports.
+    And report.html, the page that shows them all. OUT is the store's folder for reports.
     """
     trials = stored_trials(study, store)
     folder = folder_of(study, store)
@@ -56,6 +59,9 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     if findings:
         files.append(write_text(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
         files.append(write_text(folder / "claims.md", markdown(claims_sheet(study, findings))))
+    ranks = study_ranks(study, trials)
+    if ranks:
+        files += write_ranks(ranks, folder)
     files.append(write_text(folder / "trials.csv", trials_frame(study, trials).to_csv(index=False)))
     rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
     files.append(write_bytes(folder / "rounds.csv.gz", rounds))
@@ -66,7 +72,20 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
             warnings.warn(f"plot '{name}' cannot be drawn ({type(error).__name__}: {error})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
-    return Report(tables, files, trials, findings)
+    report = Report(tables, files, trials, findings, ranks)
+    return replace(report, files=[*files, *_write_pages(study, report, folder, store)])
+
+
+def write_ranks(ranks: Ranks, folder: Path) -> list[Path]:
+    """ranks.csv, and the critical-difference diagram."""
+    return [write_text(folder / "ranks.csv", ranks_frame(ranks).to_csv(index=False)), *draw_ranks(ranks, folder)]
+
+
+def _write_pages(study: ScaledStudy, report: Report, folder: Path, store: Store) -> list[Path]:
+    """report.json and report.html, made of all the rest; and the index over all reports."""
+    from fedbench.reports.pages.write import write_pages  # it knows reports, so it comes after them
+
+    return write_pages(study, report, folder, store)
 
 
 def _stem(study: ScaledStudy, name: str) -> str:
@@ -77,7 +96,14 @@ def _stem(study: ScaledStudy, name: str) -> str:
 def _possible(study: ScaledStudy) -> list[str]:
     """The names of all files that a report may write."""
     tables = [f"{_stem(study, name)}.{ending}" for name in study.study.tables for ending in ("csv", "md", "tex")]
-    return [*tables, "claims.csv", "claims.md", "check.csv", *(f"{n}.{e}" for n in study.study.plots for e in FORMATS)]
+    return [
+        *tables,
+        "claims.csv",
+        "claims.md",
+        "ranks.csv",
+        "check.csv",
+        *(f"{n}.{e}" for n in (STEM, *study.study.plots) for e in FORMATS),
+    ]
 
 
 def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Path, remarks: list[str]) -> list[Path]:

@@ -134,18 +134,23 @@ def layout(table: TableSpec, filled: Sequence[Place], beside: Mapping[str, Mappi
     return frame.infer_objects()
 
 
+def line_of(table: TableSpec, place: Place) -> Key:
+    """What the places that one is compared with share: their row, column, or all but an axis; nothing: all are."""
+    if not table.best:
+        return ()
+    names = [*row_keys(table), *table.columns]
+    along = tuple(label for name, label in zip(names, place.key, strict=True) if name != table.best)
+    return {"row": place.row, "column": place.column}.get(table.best, along)
+
+
 def best_places(table: TableSpec, filled: Sequence[Place]) -> set[Key]:
     """The best places of each row, of each column, or along an axis, ties included; all their seeds must be there."""
     lines: dict[tuple[str, Key], dict[Key, float]] = {}
-    names = [*row_keys(table), *table.columns]
     for place in filled:
         better = METRICS.get(place.metric).better
         if not table.best or not better or place.numbers["n"] < place.numbers["seeds"]:
             continue
-        line = {"row": place.row, "column": place.column}.get(table.best)
-        if line is None:
-            line = tuple(label for name, label in zip(names, place.key, strict=True) if name != table.best)
-        lines.setdefault((place.metric, line), {})[place.key] = place.numbers["mean"]
+        lines.setdefault((place.metric, line_of(table, place)), {})[place.key] = place.numbers["mean"]
     choose = {"higher": max, "lower": min}
     best = {name: choose[METRICS.get(name[0]).better or "higher"](line.values()) for name, line in lines.items()}
     return {key for name, line in lines.items() if len(line) > 1 for key in line if line[key] == best[name]}

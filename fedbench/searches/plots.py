@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fedbench.reports.figures import WIDE, below, canvas, save
-from fedbench.reports.plots.base import COLOURS, whole_ticks
+from fedbench.reports.looks import COLOURS
+from fedbench.reports.plots.base import whole_ticks
 from fedbench.searches.suggestions import Suggestions, outcome
 from fedbench.specs.names import text_label
 from fedbench.specs.parameters import Parameter

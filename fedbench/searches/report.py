@@ -1,5 +1,6 @@
 """A search's output folder: best settings, all suggestions, plots, and tuned against default."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from fedbench.base.files import write_text
 from fedbench.base.settings import dump_yaml
 from fedbench.base.statistics import Spread, paired, spread
 from fedbench.config import TrialConfig
+from fedbench.reports.pages.index import SearchSummary, write_index, write_summary
 from fedbench.reports.sheets import Entry, Sheet, latex, markdown, over_seeds
 from fedbench.searches.plots import draw_search
 from fedbench.searches.suggestions import RESULT, Suggestions
@@ -74,7 +76,22 @@ def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Pa
     files.append(write_text(folder / "table.tex", latex(shown, f"search {space.name} {space.scale} {space.variant}")))
     for search in searches if plots else ():
         files += draw_search(search, folder, f"-{search.arm.slug}" if several else "")
+    files.append(write_summary(_summary(space, table, files), folder))
+    write_index(store.out)
     return SearchReport(table, files)
+
+
+def _summary(space: ScaledSpace, table: pd.DataFrame, files: Sequence[Path]) -> SearchSummary:
+    """What the index says: the row with the best tuned accuracy (else default), and files but for pictures."""
+    shown, best = sheet(space, table), dict[str, str]()
+    scores = table["tuned_mean"].fillna(table["default_mean"]).astype(float)
+    if scores.notna().any():
+        row = shown.rows[int(scores.fillna(-math.inf).to_numpy().argmax())]
+        texts = [cell.text() if isinstance(cell, Entry) else cell for cell in row]
+        best = {("settings" if head == SETTINGS else head): text for head, text in zip(shown.heads, texts, strict=True)}
+    names = [path.name for path in files if path.suffix not in (".png", ".svg", ".pdf")]
+    tried = int(table["suggestions"].sum())
+    return SearchSummary(space.title, space.name, space.scale, space.variant, tried, best, names)
 
 
 def best_yaml(search: Suggestions) -> str:

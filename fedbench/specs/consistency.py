@@ -52,6 +52,8 @@ def check_study(stem: str, study: Study) -> None:
         for name in names:
             if not FILE_NAME.fullmatch(name):
                 raise ConfigError(f"{stem}: {kind}.{name}: becomes a file's name; use letters, digits, - and _")
+    if "ranks" in study.plots:
+        raise ConfigError(f"{stem}: plots.ranks: the diagram of ranks is called so; choose another name")
     _check_labels(stem, study)
     _check_baseline(stem, study)
     check_marks(stem, study, known_labels(study))
@@ -131,6 +133,7 @@ def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
     """(where it stands, axes and labels) of everything that names any."""
     yield from ((f"skip.{number}", where) for number, where in enumerate(study.skip, start=1))
     yield "baseline", {axis: [label] for axis, label in study.baseline.items()}
+    yield "ranks", {study.ranks.axis: []} if study.ranks else {}
     for name, table in study.tables.items():
         yield f"tables.{name}", {**{axis: [] for axis in table.axes}, **table.where}
     for name, plot in study.plots.items():

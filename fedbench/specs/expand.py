@@ -1,7 +1,7 @@
 """A study as data: base settings, axes, seeds, tables, plots and the paper's numbers, in one YAML file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -37,7 +37,8 @@ class ScaledStudy:
     """A study at one scale, expanded: what is run and tabled.
 
     axes: the labels of each axis that were picked; whole: all that the scale has; changed: base settings that options
-    changed; picked: in words, what they picked; score_rounds: the final score is the mean of so many last rounds.
+    changed; picked: in words, what they picked; score_rounds: the final score is the mean of so many last rounds;
+    source: its name, or its file, as it was given; modules: what --import named; base: the settings of all cells.
     """
 
     name: str
@@ -49,6 +50,9 @@ class ScaledStudy:
     changed: Settings
     picked: Sequence[str]
     score_rounds: int
+    source: str = ""
+    modules: Sequence[str] = ()
+    base: Settings = field(default_factory=dict)
 
     @property
     def variant(self) -> str:
@@ -95,7 +99,8 @@ def expand(
     name: str, scale: str, *, changes: Settings, only: Mapping[str, Sequence[str]], seeds: Sequence[int] | None
 ) -> ScaledStudy:
     """A study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
-    return expand_study(*load_study(name), scale, changes=changes, only=only, seeds=seeds)
+    scaled = expand_study(*load_study(name), scale, changes=changes, only=only, seeds=seeds)
+    return replace(scaled, source=str(name))
 
 
 def expand_study(
@@ -124,7 +129,7 @@ def expand_study(
     picked = [f"{key}={','.join(map(text_label, _labels(axes)[key]))}" for key in only]
     picked += [f"seeds={','.join(map(str, seeds))}"] if seeds else []
     scaled = ScaledStudy(
-        stem, scale, study, _labels(axes), _labels(whole), cells, counted(changes), picked, score.rounds
+        stem, scale, study, _labels(axes), _labels(whole), cells, counted(changes), picked, score.rounds, base=base
     )
     _check_axes(scaled)
     _check_leftovers(scaled)

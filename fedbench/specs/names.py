@@ -25,6 +25,12 @@ def text_label(label: Label) -> str:
     return f"{label:g}" if isinstance(label, float) else str(label)
 
 
+def text_labels(labels: Any) -> list[str]:
+    """One label, or several, as users type them."""
+    several = isinstance(labels, Iterable) and not isinstance(labels, str)
+    return [text_label(label) for label in (labels if several else [labels])]
+
+
 def short(axis: str) -> str:
     """The last part of an axis' name: alpha for data.alpha."""
     return axis.rpartition(".")[2].replace("_", " ")

@@ -38,6 +38,24 @@ class ScoreSpec(Strict):
     """the mean of so many last rounds"""
 
 
+METHOD = "method"  # the axis that is ranked unless a file names another
+
+
+class RanksSpec(Strict):
+    """Who is ranked over all cells."""
+
+    axis: str = METHOD
+    """along which"""
+    margin: Annotated[float, Field(ge=0)] = 0.5
+    """points of accuracy within which two are no different in practice"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        """An axis alone stands for itself."""
+        return {"axis": given} if isinstance(given, str) else given
+
+
 class TableSpec(Strict):
     """One table: which axes are its rows and columns, what stands in its cells."""
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, one_of, wrong
 from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
-from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, MetricName, PlotSpec, ScoreSpec, TableSpec
+from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, MetricName, PlotSpec, RanksSpec, ScoreSpec, TableSpec
 from fedbench.store.metrics import METRICS
 
 
@@ -98,6 +98,8 @@ class Study(Strict):
     """figures, each of a kind"""
     claims: list[Annotated[ClaimSpec, CheckChoice]] = []
     """the paper's claims, each with a check"""
+    ranks: RanksSpec | None = None
+    """an axis (`method`, where there is one), or `{axis, margin}`: who is ahead over all cells"""
     scales: Annotated[dict[ScaleName, ScaleSpec], Field(min_length=1)]
     """what quick, paper and tiny change"""
     marks: dict[str, Mark | dict[str, Mark] | list[MarkRule]] = {}

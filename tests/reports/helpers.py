@@ -36,7 +36,12 @@ def summary(accuracy: float) -> dict[str, Any]:
     }
 
 
-def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any], int], Any]) -> None:
+ROUNDS = "round,test_accuracy,test_loss\n1,0.1,2.0\n2,0.2,1.5\n"
+
+
+def fill(
+    store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any], int], Any], rounds: str = ROUNDS
+) -> None:
     """Put an entry for every trial that `outcome(labels, seed)` gives an accuracy, a summary or a status for."""
     for cell in study.cells:
         for seed, config in cell.trials.items():
@@ -45,7 +50,7 @@ def fill(store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any],
                 continue
             status: Any = found if isinstance(found, str) else "done"
             with store.entry(config.hash) as folder:
-                (folder / "rounds.csv").write_text("round,test_accuracy,test_loss\n1,0.1,2.0\n2,0.2,1.5\n")
+                (folder / "rounds.csv").write_text(rounds)
                 (folder / "partition.csv").write_text("client,class,samples\n0,0,5\n0,1,4\n1,0,3\n1,1,4\n")
                 (folder / "clients.csv").write_text("round,client,lambda,samples\n1,0,0.6,9\n1,1,0.4,7\n")
                 environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}

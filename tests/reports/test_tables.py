@@ -194,7 +194,7 @@ def test_a_table_about_what_was_not_picked_is_left_out(tmp_path: Path) -> None:
     report = make_report(study, store)
     assert [name for name, places in report.tables.items() if places] == ["accuracy"]
     assert {path.name for path in report.files} == {"cells.csv", "table-accuracy.csv", "table-accuracy.md"} | {
-        *("table-accuracy.tex", "trials.csv", "rounds.csv.gz", "claims.csv", "claims.md")
+        *("table-accuracy.tex", "trials.csv", "rounds.csv.gz", "claims.csv", "claims.md", "report.html", "report.json")
     }
 
 

@@ -55,7 +55,7 @@ def test_a_search_has_a_table_for_papers_and_plots_that_are_the_same_when_made_a
     store, folder = Store(tmp_path / "out"), tmp_path / "report"
     run(store, search, {"default": 0.5, "tuned": 0.6})
     files = report(search, folder, store)
-    assert set(files) == {"best.yaml", "trials.csv", "table.csv", "table.md", "table.tex"} | {
+    assert set(files) == {"best.yaml", "trials.csv", "table.csv", "table.md", "table.tex", "report.json"} | {
         f"{plot}.{ending}" for plot in ("history", "slice", "importance") for ending in ("png", "svg", "pdf")
     }
     latex = files["table.tex"].decode()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import fixed_name
+from fedbench.reports.looks import COLOURS, DASHES, MARKERS, Dash, colour_of, number_of, slots
 from fedbench.reports.values import Trials, finished
 from fedbench.simulation.record import columns
 from fedbench.specs.expand import Cell, ScaledStudy
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-
-# Okabe and Ito's palette; line styles and markers say the same again, for who sees or prints no colours
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
-Dash = str | tuple[int, tuple[float, ...]]
-DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 @dataclass(frozen=True)
@@ -105,28 +100,23 @@ class ColourPlot(QuantityPlot):
         return [*self.panels, *([self.colour] if self.colour else [])]
 
     def coloured(self, scene: Scene) -> list[tuple[Cell, str, str]]:
-        """(cell, colour, label) of every cell: the colour goes with its position on the colour axis."""
+        """(cell, colour, label) of every cell: the colour goes with its label on the colour axis."""
         if self.colour is None:
             return [(cell, COLOURS[1], "") for cell in scene.cells]
         return [
-            (cell, COLOURS[self._position(cell, scene) % len(COLOURS)], text_label(cell.labels[self.colour]))
-            for cell in scene.cells
+            (cell, colour_of(self._slot(cell, scene)), text_label(cell.labels[self.colour])) for cell in scene.cells
         ]
 
     def dash(self, cell: Cell, scene: Scene) -> Dash:
-        """The line style of a cell: it changes with the colour, and is another one where the colours begin again."""
-        again, colour = divmod(self._position(cell, scene), len(COLOURS))
-        return DASHES[(colour - again) % len(DASHES)]
+        """The line style of a cell."""
+        return DASHES[number_of(self._slot(cell, scene), len(DASHES))]
 
     def marker(self, cell: Cell, scene: Scene) -> str:
-        """The marker of a cell: it changes with the colour, and is another one where the colours begin again."""
-        again, colour = divmod(self._position(cell, scene), len(COLOURS))
-        return MARKERS[(colour - again) % len(MARKERS)]
+        """The marker of a cell."""
+        return MARKERS[number_of(self._slot(cell, scene), len(MARKERS))]
 
-    def _position(self, cell: Cell, scene: Scene) -> int:
-        if self.colour is None:
-            return 0
-        return scene.study.labels(self.colour, self.where).index(cell.labels[self.colour])
+    def _slot(self, cell: Cell, scene: Scene) -> int:
+        return slots(scene.study.labels(self.colour, self.where))[cell.labels[self.colour]] if self.colour else 0
 
 
 class MeanPlot(ColourPlot):

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from fedbench.base.fields import Count
 from fedbench.indicators.heterogeneity import class_shares
+from fedbench.reports.looks import COLOURS
 from fedbench.reports.plots.base import (
-    COLOURS,
     ColourPlot,
     Scene,
     add_to_title,

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fedbench.reports.looks import COLOURS, DASHES
 from fedbench.reports.plots.base import (
-    COLOURS,
-    DASHES,
     MeanPlot,
     Scene,
     line,

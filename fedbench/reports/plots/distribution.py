@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fedbench.reports.looks import Dash
 from fedbench.reports.plots.base import (
     ColourPlot,
-    Dash,
     Scene,
     add_to_title,
     all_seeds,

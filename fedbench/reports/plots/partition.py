@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from fedbench.reports.plots.base import COLOURS, Plot, Scene, register_plot, whole_ticks
+from fedbench.reports.looks import COLOURS
+from fedbench.reports.plots.base import Plot, Scene, register_plot, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from fedbench.base.fields import Count
+from fedbench.reports.looks import COLOURS, DASHES
 from fedbench.reports.plots.base import (
-    COLOURS,
-    DASHES,
     QuantityPlot,
     Scene,
     add_to_title,

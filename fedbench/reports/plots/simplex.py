@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fedbench.base.fields import Count
-from fedbench.reports.plots.base import COLOURS, Plot, Scene, add_to_title, register_plot, rounds_there
+from fedbench.reports.looks import COLOURS
+from fedbench.reports.plots.base import Plot, Scene, add_to_title, register_plot, rounds_there
 
 if TYPE_CHECKING:
     import pandas as pd

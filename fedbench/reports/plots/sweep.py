@@ -1,17 +1,20 @@
 """Metrics along an axis."""
 
+from dataclasses import replace
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal
 
 from fedbench.base.explain import fields
 from fedbench.config import TrialConfig
-from fedbench.reports.plots.base import Dash, MeanPlot, Scene, line, listed, register_plot
+from fedbench.reports.plots.base import MeanPlot, Scene, line, listed, register_plot
 from fedbench.reports.values import values_by_seed
-from fedbench.specs.names import Show, short, shown_as, text_label
+from fedbench.specs.expand import Cell, ScaledStudy
+from fedbench.specs.names import Label, Show, short, shown_as, text_label
 from fedbench.specs.parts import MetricName
 from fedbench.store.metrics import METRICS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 LABEL_WIDTH = 30  # characters in a line of an axis' label
@@ -43,30 +46,48 @@ class Sweep(MeanPlot):
         """A column of panels for every metric."""
         return listed(self.y)
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
-        """One line for every colour."""
-        import pandas as pd
-
-        order = scene.study.labels(self.x, self.where)
+    def places(self, study: ScaledStudy) -> tuple[list[float], bool]:
+        """Where the labels of the axis stand, and whether that is at their own numbers; else they count from zero."""
+        order = study.labels(self.x, self.where)
         numbers = [float(label) for label in order if isinstance(label, (int, float))]
         numeric = len(numbers) == len(order) and not (self.log and min(numbers) <= 0)
-        positions = numbers if numeric else [float(index) for index in range(len(order))]
-        groups: dict[tuple[str, Dash, str], dict[float, dict[int, float]]] = {}
-        for cell, colour, label in self.coloured(scene):
-            x = positions[order.index(cell.labels[self.x])]
+        return (numbers if numeric else [float(index) for index in range(len(order))]), numeric
+
+    def lines(self, scene: Scene) -> list[tuple[Cell, "pd.DataFrame"]]:
+        """For every colour its first cell, and its values: a row a place along the axis, a column a seed."""
+        import pandas as pd
+
+        places = dict(zip(scene.study.labels(self.x, self.where), self.places(scene.study)[0], strict=True))
+        groups: dict[Label | None, tuple[Cell, dict[float, dict[int, float]]]] = {}
+        for cell in scene.cells:
+            _, points = groups.setdefault(cell.labels[self.colour] if self.colour else None, (cell, {}))
             values = values_by_seed(scene.study, [cell], scene.trials, scene.part, self.show)
-            groups.setdefault((colour, self.dash(cell, scene), label), {})[x] = values
-        for (colour, dash, label), points in groups.items():
-            frame = pd.DataFrame.from_dict(points, orient="index").sort_index().dropna(how="all")
+            points[places[cell.labels[self.x]]] = values
+        return [
+            (cell, pd.DataFrame.from_dict(points, orient="index").sort_index().dropna(how="all"))
+            for cell, points in groups.values()
+        ]
+
+    def quantity(self, metric: str) -> str:
+        """What is on the y axis."""
+        return shown_as(METRICS.get(metric).label, self.show)
+
+    def draw(self, ax: "Axes", scene: Scene) -> None:
+        """One line for every colour."""
+        for cell, frame in self.lines(scene):
+            ((_, colour, label),) = self.coloured(replace(scene, cells=[cell]))
+            dash = self.dash(cell, scene)
             line(ax, frame, colour, dash, label, band=self.banded(scene.study), marker="o", markersize=3)
+        order = scene.study.labels(self.x, self.where)
+        positions, numeric = self.places(scene.study)
         if numeric:
             ax.set_xscale("log" if self.log else "linear")
-            ax.set_xticks(numbers, [text_label(label) for label in order])
+            ax.set_xticks(positions, [text_label(label) for label in order])
             ax.minorticks_off()
         else:
             ax.set_xticks(positions, [fill(text_label(label), TICK_WIDTH) for label in order])
         ax.set_xlabel(axis_name(self.x))
-        ax.set_ylabel(fill(shown_as(METRICS.get(scene.part).label, self.show), LABEL_WIDTH))
+        ax.set_ylabel(fill(self.quantity(scene.part), LABEL_WIDTH))
 
 
 def axis_name(axis: str) -> str:

@@ -1,0 +1,70 @@
+"""How a line looks: colour, dash and marker, from its name alone, so that a method looks alike in every figure."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from fedbench.specs.names import Label
+
+# Okabe and Ito's palette; line styles and markers say the same again, for who sees or prints no colours
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+Dash = str | tuple[int, tuple[float, ...]]
+DASHES: tuple[Dash, ...] = (
+    *("-", "--", ":", "-."),
+    *((0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)), (0, (9, 2, 2, 2))),
+)
+# The same as SVG has them, for lines of width 1.5
+STROKES = ("", "6 3", "1.5 2.5", "8 3 1.5 3", "5 2 1.5 2 1.5 2", "12 3", "1.5 5", "14 3 3 3")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# And these, around zero
+SHAPES = (
+    "M-4.5,0a4.5,4.5 0 1 0 9,0a4.5,4.5 0 1 0 -9,0Z",
+    "M-4,-4h8v8h-8Z",
+    "M0,-5l5,9h-10Z",
+    "M0,-5.5l5.5,5.5l-5.5,5.5l-5.5,-5.5Z",
+    "M0,5l5,-9h-10Z",
+    "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3Z",
+    "M-4.8,-2.4l2.4,-2.4l2.4,2.4l2.4,-2.4l2.4,2.4l-2.4,2.4l2.4,2.4l-2.4,2.4l-2.4,-2.4l-2.4,2.4l-2.4,-2.4l2.4,-2.4Z",
+    "M0,-6l1.6,4h4.2l-3.4,2.6l1.3,4.2l-3.7,-2.6l-3.7,2.6l1.3,-4.2l-3.4,-2.6h4.2Z",
+)
+SLOTS = len(COLOURS) * len(DASHES)
+# The labels of the built-in studies. Append only: the place is the look.
+KNOWN = (
+    *("FedAvg", "FedLAW", "adaptive GWS", "FedProx", "FedDyn", "Server-FT", "FedDF", "FedBE"),
+    *("SCAFFOLD", "FedNova", "FedAvgM", "FedAdam", "FedYogi", "FedAdagrad", "FedExP", "q-FedAvg"),
+    *("FedLWS", "FedAWA", "FedHAW", "FedDisco", "L-DAWA", "FedAdp", "greedy soup", "FLTrust"),
+    *("median", "geometric median", "multi-Krum", "Krum", "Bulyan", "trimmed mean", "centered clipping"),
+    *("attentive LAW", "FedLAW (SWA)", "attentive LAW + SWA", "LAW, stopped early", "fixed gamma"),
+    *("fixed gamma 0.95", "FedAvg + proxy as a client", "FedAvg, bn=proxy", "FedAvg, no momentum"),
+    *("SCAFFOLD, no momentum", "FedDyn as in the authors' code", "FedDF, 100 steps", "FedLAW, 100 steps"),
+    *("FedBE, 100 steps", "Server-FT, 2 steps", "adaptive GWS, 100 steps", "attentive LAW, 100 steps"),
+    *("trimmed mean, NNM", "geometric median, NNM", "FedLAW, quadratic", "FedLAW (SWA), reversed"),
+    *("Server-FT, 100 epochs", "FedLWS on FedLAW", "FedAWA (released code)"),
+)
+
+
+def slots(labels: Sequence[Label]) -> Mapping[Label, int]:
+    """A slot for every label: words by their name, numbers (which have an order) by their place.
+
+    A word that is not known here has the slot that its letters say or, where another line of the same figure has that
+    one, the next that is free.
+    """
+    if not all(isinstance(label, str) for label in labels):
+        return {label: position for position, label in enumerate(labels)}
+    found: dict[Label, int] = {label: KNOWN.index(label) for label in labels if label in KNOWN}
+    for label in sorted((label for label in labels if label not in found), key=str):
+        first = int.from_bytes(hashlib.sha256(str(label).encode()).digest()[:4]) % SLOTS
+        ways = ((first + step) % SLOTS for step in range(SLOTS))
+        taken = set(found.values())
+        found[label] = next((slot for slot in ways if slot not in taken), first)
+    return found
+
+
+def colour_of(slot: int) -> str:
+    """A slot's colour."""
+    return COLOURS[slot % len(COLOURS)]
+
+
+def number_of(slot: int, kinds: int) -> int:
+    """Which of so many dashes or markers a slot has: another one where the colours begin again."""
+    again, colour = divmod(slot, len(COLOURS))
+    return (colour - again) % kinds

@@ -1,4 +1,4 @@
-"""All command lines under one name: fedbench study|search|trial|report|publish|verify|data|new|clean."""
+"""All command lines under one name: fedbench study|search|trial|report|publish|verify|data|new|speed|clean."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": "fedbench.verify",
     "data": "fedbench.data.__main__",
     "new": "fedbench.new",
+    "speed": "fedbench.speed",
     "clean": "fedbench.clean",
 }
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ import ray
 from hypothesis import settings
 
 from fedbench import TrialConfig
+from fedbench.base.signals import STOPS
+from fedbench.config.engines import ENGINES
 from fedbench.data.base import DATASETS
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators import INDICATORS
@@ -58,7 +61,7 @@ def tiny() -> Callable[..., TrialConfig]:
 @pytest.fixture
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is forgotten after it."""
-    for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS):
+    for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS, ENGINES):
         registry.items()  # all that comes with fedbench is there
         for name in ("_items", "_versions", "_modules", "_sorted"):
             monkeypatch.setattr(registry, name, type(getattr(registry, name))(getattr(registry, name)))
@@ -82,9 +85,55 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.fixture(scope="module")
 def two_cpus() -> Iterator[None]:
     """One small Ray cluster in this process for all tests of a file that need nothing special."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield from small_cluster(2)
+
+
+@pytest.fixture(scope="module")
+def one_cpu() -> Iterator[None]:
+    """The same for one trial at a time: only one worker starts, and imports."""
+    yield from small_cluster(1)
+
+
+def small_cluster(cpus: int) -> Iterator[None]:
+    """A Ray cluster in this process."""
+    ray.init(address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, without a window; skips where there is none."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no chromium here")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page; at the end nothing may have gone wrong, and nothing but the page itself been asked for."""
+    contexts, wrong, asked = [], list[str](), list[str]()
+
+    def open_(path: Path, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not wrong
+    assert all(url.startswith(("file:", "data:")) and url.endswith((".html", ",")) for url in asked), asked
 
 
 def timeless(records: list[Record]) -> list[dict[str, Any]]:
@@ -93,5 +142,6 @@ def timeless(records: list[Record]) -> list[dict[str, Any]]:
 
 
 def heed_interrupts() -> None:
-    """For a child process, before it starts: Ctrl-C counts, even where the tests themselves run in the background."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """For a child process, before it starts: signals count, even where the tests themselves run in the background."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)

@@ -23,6 +23,7 @@ FOLDERS = {  # what an example registers -> the folder of its kind
     "@register_plot": "fedbench/reports/plots",
     "@register_check": "fedbench/reports/checks",
     "@register_tracker": "fedbench/store/trackers",
+    "@register_engine": "fedbench/simulation/engines",
 }
 # Runs the study that uses them all, without Ray: two seeds, two rounds.
 SCRIPT = """

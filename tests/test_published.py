@@ -110,7 +110,8 @@ def test_packs_give_what_the_folders_give(
     there = tmp_path / "results" / "packs" / "studies" / "mine" / "quick"
     for path in there.iterdir():
         path = out / "studies" / "mine" / "quick" / path.name
-        assert (there / path.name).read_bytes() == path.read_bytes()
+        if path.name != "report.html":  # it links the folders of trials, and packs have none
+            assert (there / path.name).read_bytes() == path.read_bytes()
 
 
 def test_publishing_again_changes_no_byte(study: tuple[ScaledStudy, str, Path], packs: Path, command: Command) -> None:

@@ -86,9 +86,11 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     assert "2 suggestions, 0 of them done" in text
     folder = out / "searches" / "mine" / "quick"
     assert {path.name for path in folder.iterdir()} == {
-        *("best.yaml", "trials.csv", "table.csv", "table.md", "table.tex", "optuna.sqlite3", ".lock"),
+        *("best.yaml", "trials.csv", "table.csv", "table.md", "table.tex", "optuna.sqlite3", ".lock", "report.json"),
         *(f"{plot}.{ending}" for plot in ("history", "importance", "slice") for ending in ("png", "svg", "pdf")),
     }
+    index = (out / "index.html").read_text()
+    assert "1 search<" in index and "method.gamma=" in index and 'href="searches/mine/quick/best.yaml"' in index
     assert "of a variant" not in text
     assert "optuna-dashboard sqlite:///" in text
     assert "rounds: 6 of 6 run, each with 2 seeds; ASHA saved 0" in text

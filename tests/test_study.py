@@ -2,6 +2,8 @@
 
 import json
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import ray
 
 from fedbench.report import main as report_main
 from fedbench.study import main
+from fedbench.terminal.live import LivePages
 from tests.helpers import results, study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -34,7 +37,7 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     assert (folder / "data.alpha=100+seeds=8" / "table.csv").is_file()
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
         *("table.csv", "table.md", "table.tex", "cells.csv", "trials.csv"),
-        *("rounds.csv.gz", "curves.png", "curves.svg", "curves.pdf"),
+        *("rounds.csv.gz", "curves.png", "curves.svg", "curves.pdf", "report.html", "report.json"),
     }
     table, cells = pd.read_csv(folder / "table.csv"), pd.read_csv(folder / "cells.csv")
     assert table.shape == (2, 3)
@@ -51,6 +54,49 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     code, text, _ = command(report_main, file, "--out", str(out))
     assert code == 0
     assert results(out) == before
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_page_follows_its_study_and_rests_when_it_has_ended(
+    opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LivePages, "every", 0.3)
+    monkeypatch.setattr("fedbench.reports.pages.write.RELOAD", 1)
+    (tmp_path / "patient_plugin.py").write_text(
+        "import pathlib, time\n"
+        "from fedbench.store.trackers import Tracker, register_tracker\n"
+        "@register_tracker('patient')\n"
+        "class Patient(Tracker):\n"
+        "    def round(self, run, seen):\n"
+        f"        while not pathlib.Path({str(tmp_path / 'seen')!r}).exists():\n            time.sleep(0.05)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    out, codes = tmp_path / "out", list[int]()
+    arguments = [study_file(tmp_path, seeds=(8,)), "--out", str(out), "--only", "data.alpha=100"]
+    arguments += ["--import", "patient_plugin", "--track", "patient"]
+    study = threading.Thread(target=lambda: codes.append(main(arguments)))
+    study.start()
+    file = out / "studies" / "mine" / "quick" / "data.alpha=100" / "report.html"
+    try:
+        while not file.is_file():
+            assert study.is_alive()
+            time.sleep(0.05)
+        page = opened(file)
+        page.set_default_timeout(120_000)
+        page.locator("#state", has_text="Running: 0 of 2 trials have ended").wait_for()
+        page.locator("#now svg .curve").first.wait_for(state="attached")
+        assert page.locator("progress").get_attribute("value") != "0.000"
+    finally:
+        (tmp_path / "seen").touch()
+        study.join()
+    assert codes == [0]
+    page.locator("body:not([data-reload]) #figures svg.lines").wait_for()  # it has loaded the last page by itself
+    assert page.locator("#state, #now").count() == 0
+    page.evaluate("window.same = true")
+    time.sleep(1.5)
+    assert page.evaluate("window.same")
+    assert capsys.readouterr().out.count(f"page: {file.as_uri()}\n") == 2
 
 
 @pytest.mark.usefixtures("two_cpus")
@@ -94,6 +140,34 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
     assert "3 trials, 2 of them done" in text
 
 
+@pytest.mark.usefixtures("two_cpus", "forgotten")
+def test_an_engine_that_is_not_used_is_said_once_on_the_drivers_terminal(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd_engine.py").write_text(
+        "from fedbench.simulation.engines import register_engine\n"
+        "from fedbench.simulation.engines.eager import Eager\n"
+        "@register_engine('odd')\n"
+        "class Odd(Eager):\n"
+        "    def train(self, *given):\n"
+        "        loss = super().train(*given)\n"
+        "        self.model.w[0] += 1\n"
+        "        return loss\n"
+    )
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "title: Mine\nshows: x\nbase: {data.train_size: 100, data.test_size: 200, clients.count: 2, rounds: 1}\n"
+        "grid:\n  method: {a: {}}\n"
+        "seeds: [8, 9]\ntables: {accuracy: {rows: [], columns: [method]}}\nscales: {quick: {}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "odd_engine", "--max-concurrent", "1"]
+    code, _, error = command(main, *arguments, "--set", "run.engine=odd")
+    assert code == 0
+    assert error == "warning: run.engine = odd: not the same weights as with eager steps; using eager\n"
+
+
 @pytest.mark.usefixtures("two_cpus")
 def test_a_trial_whose_process_dies_is_restarted_as_often_as_was_said(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,6 +200,11 @@ def test_a_trial_whose_process_dies_is_restarted_as_often_as_was_said(
 
 
 WRONG: list[tuple[list[str], str]] = [
+    (["smoke", "--set", "precision=tf32", "--gpus-per-trial", "0"], "precision = tf32: needs a GPU, the device is cpu"),
+    (
+        ["smoke", "--set", "run.engine=graphed", "--gpus-per-trial", "0"],
+        "run.engine = graphed: captured steps need a GPU",
+    ),
     (["smok"], "did you mean 'smoke'?"),
     ([], "name a study"),
     (["smoke", "--set", "rounds=0"], "rounds = 0: must be a whole number at least 1"),

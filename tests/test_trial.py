@@ -15,7 +15,7 @@ import torch
 from fedbench.models import build
 from fedbench.simulation.record import round_columns
 from fedbench.trial import main
-from tests.conftest import TINY
+from tests.conftest import TINY, heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]
 SETTINGS = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
@@ -49,6 +49,7 @@ def test_a_run_leaves_its_config_environment_rounds_clients_and_summary(command:
     assert summary["last_accuracy"] == accuracies[-1]
     assert summary["bytes_up"] == summary["bytes_down"] == 3 * 3 * 199_210 * 4
     assert summary["peak_memory_bytes"] > 10**7
+    assert summary["peak_gpu_memory_bytes"] is summary["peak_gpu_reserved_bytes"] is None  # a CPU run
     assert summary["seconds_train"] > 0
     partition = rows(out / "partition.csv")
     assert sum(int(row["samples"]) for row in partition) == 300
@@ -112,6 +113,7 @@ def start(out: Path, rounds: int) -> "subprocess.Popen[str]":
         stderr=subprocess.PIPE,
         text=True,
         env=dict(os.environ),
+        preexec_fn=heed_interrupts,
     )
 
 
@@ -123,7 +125,7 @@ def wait_for_rounds(out: Path, count: int) -> None:
     raise AssertionError("the run did not get that far")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_a_stopped_run_goes_on_bit_for_bit(command: Command, tmp_path: Path, how: signal.Signals) -> None:
     out, whole = tmp_path / "stopped", tmp_path / "whole"
     rounds = 60
@@ -131,8 +133,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(command: Command, tmp_path: Path, how
     wait_for_rounds(out, 7)
     process.send_signal(how)
     _, error = process.communicate(timeout=60)
-    if how == signal.SIGINT:
-        assert process.returncode == 130
+    if how != signal.SIGKILL:
+        assert process.returncode == 128 + how
         assert f"--out {out} --resume" in error
     assert not (out / "summary.json").exists()
     code, text, _ = command(main, "--out", str(out), "--resume")
@@ -239,7 +241,7 @@ def test_a_run_of_the_last_version_can_be_resumed(tmp_path: Path, command: Comma
     assert command(main, *SETTINGS, "--out", str(out))[0] == 0
     (out / "summary.json").unlink()
     config = (out / "config.yaml").read_text()
-    config = config.replace("  threads: 1\n", "  threads: 1\n  engine: sequential\n")
+    config = config.replace("  engine: auto\n", "  engine: sequential\n")
     (out / "config.yaml").write_text(config.replace("  alpha: 1.0\n", "  alpha: 1.0\n  alpha2: null\n"))
     shown = command(main, "--config", str(out / "config.yaml"), "--show")[1]
     code, text, _ = command(main, "--out", str(out), "--resume")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import ray
 
-from fedbench import __main__, clean, new, publish, report, search, study, trial, verify
+from fedbench import __main__, clean, new, publish, report, search, speed, study, trial, verify
 from fedbench.base import plugins
 from fedbench.base.errors import ConfigError
 from fedbench.data import __main__ as data
@@ -30,6 +30,7 @@ DOORS: dict[str, Any] = {
     "data": data.main,
     "clean": clean.main,
     "new": new.main,
+    "speed": speed.main,
 }
 
 OPTIONS: list[tuple[str, str]] = [
@@ -46,6 +47,16 @@ OPTIONS: list[tuple[str, str]] = [
     ("study smoke --cpus-per-trial inf", "; ask for less"),
     ("study smoke --gpus-per-trial 99", "--gpus-per-trial 99: this machine has"),
     ("study smoke --gpus-per-trial 99 --dry-run", "; ask for less"),
+    ("study smoke --gpus-per-trial many", "'many': expected a share, such as 0.25, or auto"),
+    ("study smoke --resources A100", "'A100': expected NAME=N, N whole or below 1"),
+    ("study smoke --resources fast=1.5", "expected NAME=N, N whole or below 1"),
+    ("study smoke --resources GPU=1", "'GPU=1': use --gpus-per-trial"),
+    ("study smoke --resources fast=1", "--resources fast=1: this machine has 0"),
+    ("speed --models mpl", "did you mean 'mlp'?"),
+    ("speed --models mlp,mlp", "mlp stands twice; name it once"),
+    ("speed --models=,", "name at least one model"),
+    ("speed --seconds 0", "--seconds 0: must be from 1 to 86400"),
+    (f"speed --out {'x' * 300}", "cannot be written (File name too long)"),
     ("study smoke --set run.device=cuda:99", "run.device = cuda:99: "),
     ("study smoke --set data.name=cifar10 --data-dir nowhere", "data set 'cifar10' is not in nowhere"),
     ("study smoke --track tensorbord", "did you mean 'tensorboard'?"),

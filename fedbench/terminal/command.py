@@ -3,18 +3,17 @@
 import argparse
 import gc
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import NoReturn
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import blame
+from fedbench.base.signals import Interrupted, heeding, interrupt
 
-DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, WRONG_INPUT = 0, 1, 2  # and 128 + its number for a signal, such as 130 for Ctrl-C
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,11 +28,13 @@ class Parser(argparse.ArgumentParser):
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
     """Run a command line: a user's error is one line and exit code 2, the system's one line and 1, Ctrl-C is 130.
 
+    SIGTERM and SIGHUP are as gentle as Ctrl-C; their exit codes are 143 and 129.
     What a user's own code raises is a user's error, too: the line says where in that code.
     """
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        code = main(sys.argv[1:])
+        with heeding():
+            code = main(sys.argv[1:])
     except UserError as error:
         print(f"error: {_one_line(error)}", file=sys.stderr)
         code = WRONG_INPUT
@@ -49,34 +50,41 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
         else:
             raise
         code = WRONG_INPUT if where else FAILED
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("interrupted", file=sys.stderr)
-        code = INTERRUPTED
+        code = code_of(error)
     gc.freeze()  # or the last collection would walk through all of torch: half a second at every command's end
     sys.exit(code)
+
+
+def print_warning(text: str) -> None:
+    """Print a warning."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def code_of(stop: KeyboardInterrupt) -> int:
+    """The exit code of a command that was asked to stop."""
+    return (stop if isinstance(stop, Interrupted) else Interrupted()).code
+
+
 @contextmanager
-def deferred_interrupt(notice: str) -> Iterator[Callable[[], bool]]:
+def deferred_interrupt(notice: str) -> Iterator[Callable[[], int]]:
     """Turn the first Ctrl-C into a flag (and a notice), so that a round can finish; the second one stops at once.
 
-    Yields a function that tells whether Ctrl-C was pressed.
+    Yields a function that tells the signal's number, 0 if there was none.
     """
-    pressed = False
+    heard = 0
 
-    def handler(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
+    def answer(number: int) -> None:
+        nonlocal heard
+        if heard:
+            interrupt(number)
+        heard = number
         print(f"\n{notice}", file=sys.stderr, flush=True)
 
-    previous = signal.signal(signal.SIGINT, handler)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    with heeding(answer):
+        yield lambda: heard

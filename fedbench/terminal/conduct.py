@@ -14,7 +14,7 @@ from typing import Any
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
 from fedbench.specs.library import built_in, path_of
-from fedbench.terminal.command import DONE, FAILED, INTERRUPTED
+from fedbench.terminal.command import DONE, FAILED, code_of
 from fedbench.terminal.options import check_resources
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
@@ -94,12 +94,12 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
         job.estimate()
         return DONE
     with job.held():
-        interrupted = _interrupted(job.run)
-        job.report(interrupted=interrupted)
+        stopped = _stopped(job.run)
+        job.report(interrupted=bool(stopped))
     if left := job.left():
         again = ["python", "-m", command.door, *(a for a in arguments if a != "--fresh")]
         print(f"{left} left; go on with: {shlex.join(again)}", file=sys.stderr)
-        return INTERRUPTED if interrupted and not job.lost else FAILED
+        return stopped if stopped and not job.lost else FAILED
     return FAILED if job.failed(options.strict) else DONE
 
 
@@ -113,13 +113,13 @@ def no_collector() -> Iterator[None]:
         gc.enable()
 
 
-def _interrupted(run: Callable[[], None]) -> bool:
-    """Whether Ctrl-C ended it."""
+def _stopped(run: Callable[[], None]) -> int:
+    """The exit code of Ctrl-C, or of another signal, if that ended it, else 0."""
     try:
         run()
-    except KeyboardInterrupt:
-        return True
-    return False
+    except KeyboardInterrupt as stop:
+        return code_of(stop)
+    return 0
 
 
 def show_rows(rows: Rows, columns: Sequence[str], *, as_json: bool) -> None:

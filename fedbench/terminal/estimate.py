@@ -1,9 +1,10 @@
-"""What a study will cost: from stored trials of the same kind, else from a short probe of the model."""
+"""What a study will cost: by stored trials of the same kind, else as measured on this machine, else by a probe."""
 
 import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +12,11 @@ import torch
 from fedbench.base.errors import UserError
 from fedbench.config import TrialConfig
 from fedbench.data.samples import Samples
-from fedbench.models import build, initial
+from fedbench.measuring.cases import Setting
+from fedbench.measuring.memory import image_bytes, kept_models
+from fedbench.measuring.speeds import Speeds
+from fedbench.measuring.work import parameter_count, round_samples
+from fedbench.models import initial
 from fedbench.simulation.compute import exact
 from fedbench.simulation.local import Sgd, draw_plan, local_train
 from fedbench.store.folder import stored_config
@@ -36,29 +41,55 @@ class Estimate:
     source: str
 
 
+class Pace(NamedTuple):
+    """What was measured on this machine, and how trials are to be run on it."""
+
+    speeds: Speeds
+    setting: Setting
+
+    def rate(self, config: TrialConfig) -> float | None:
+        """Seconds a training sample; None where the model was not measured and, on CPUs, a probe tells more."""
+        seconds = self.speeds.seconds(config, self.setting, scaled=self.speeds.machine.device == "cuda")
+        return None if seconds is None else seconds / work(config)
+
+
 def work(config: TrialConfig) -> float:
     """Training samples that all clients see over the whole run."""
-    share = config.participants / config.clients.count * (1 - config.clients.holdout)
-    return config.rounds * config.clients.epochs * share * (config.train_samples - config.validation_samples)
+    return config.rounds * round_samples(config)
 
 
-def estimate(trials: Iterable[TrialConfig], store: Store) -> Estimate:
+def estimate(trials: Iterable[TrialConfig], store: Store, pace: Pace | None = None) -> Estimate:
     """The cost of some trials."""
     trials = list(trials)
-    stored = _stored_rates(store)
-    probed: dict[Kind, float] = {}
-    kinds = {_kind(config): config for config in trials if _kind(config) not in stored}
-    for kind, config in kinds.items():
-        probed[kind] = _probe(config, PROBE_SECONDS / len(kinds))
-    rates = {**probed, **stored}
-    seconds = sum(rates[_kind(config)] * work(config) for config in trials)
-    source = f"{len(stored.keys() & {_kind(c) for c in trials})} kinds of trials stored, {len(probed)} probed"
+    kinds = {kind(config): config for config in trials}
+    stored = {each: rate for each, rate in _stored_rates(store).items() if each in kinds}
+    left = {each: config for each, config in kinds.items() if each not in stored}
+    measured = {each: rate for each, config in left.items() if pace and (rate := pace.rate(config)) is not None}
+    probed = {each: _probe(left[each], PROBE_SECONDS / len(left)) for each in left.keys() - measured.keys()}
+    rates = {**probed, **measured, **stored}
+    seconds = sum(rates[kind(config)] * work(config) for config in trials)
+    sources = [f"{len(stored)} kinds of trials stored", f"{len(probed)} probed"]
+    if pace and measured:
+        sources.insert(1, f"{len(measured)} measured by fedbench.speed on {pace.speeds.date}")
+    source = ", ".join(sources)
     memory = max((_memory(config) for config in trials), default=0.0)
     return Estimate(seconds, memory, float(sum(config.rounds for config in trials)) * DISK_A_ROUND, source)
 
 
-def _kind(config: TrialConfig) -> Kind:
+def kind(config: TrialConfig) -> Kind:
+    """What trials that cost alike have in common."""
     return config.data.name, config.model, config.method.name
+
+
+def peak_gpu_memory(store: Store) -> dict[Kind, float]:
+    """Bytes that the largest stored trial of every kind reserved on a GPU, where it had one."""
+    peaks: dict[Kind, float] = {}
+    for trial in store.all():
+        summary = trial.summary
+        peak = summary.get("peak_gpu_reserved_bytes") or summary.get("peak_gpu_memory_bytes")
+        if peak and (config := _config(trial)):
+            peaks[kind(config)] = max(peak, peaks.get(kind(config), 0.0))
+    return peaks
 
 
 def _stored_rates(store: Store) -> dict[Kind, float]:
@@ -67,9 +98,9 @@ def _stored_rates(store: Store) -> dict[Kind, float]:
     for trial in store.all():
         config = _config(trial) if trial.status == "done" else None
         if config:
-            seconds[_kind(config)] += sum(trial.summary[f"seconds_{part}"] for part in ("train", "server", "eval"))
-            samples[_kind(config)] += work(config)
-    return {kind: seconds[kind] / samples[kind] for kind in samples}
+            seconds[kind(config)] += sum(trial.summary[f"seconds_{part}"] for part in ("train", "server", "eval"))
+            samples[kind(config)] += work(config)
+    return {each: seconds[each] / samples[each] for each in samples}
 
 
 def _config(trial: StoredTrial) -> TrialConfig | None:
@@ -101,10 +132,6 @@ def _probe(config: TrialConfig, limit: float) -> float:
 
 def _memory(config: TrialConfig) -> float:
     """Bytes: clients' models and momentum, a few copies, the data, the process itself."""
-    with torch.device("meta"):
-        module = build(config.model, config.dataset.shape, config.dataset.num_classes)
-    parameters = sum(p.numel() for p in module.parameters())
-    kept = config.clients.count if config.clients.momentum_state == "keep" else 1
-    item = 4 if config.precision == "float32" else 8
-    data = (config.dataset.train_size + config.dataset.test_size) * float(np.prod(config.dataset.shape))
-    return BASE_MEMORY + data + (kept + config.participants + 6) * parameters * item
+    parameters = parameter_count(config.model, config.dataset.shape, config.dataset.num_classes)
+    item = config.numbers.dtype.itemsize
+    return BASE_MEMORY + image_bytes(config) + kept_models(config) * parameters * item

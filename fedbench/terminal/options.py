@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedbench.base.errors import UserError
+from fedbench.base.files import RESULTS
 from fedbench.specs.names import SCALES
 from fedbench.tune.options import RunOptions
+
+OWN_OPTIONS = {"CPU": "--cpus-per-trial", "GPU": "--gpus-per-trial"}  # resources of Ray's that have one
 
 
 def add_study_options(
@@ -39,7 +42,7 @@ def add_pick_options(options: argparse.ArgumentParser, only: str) -> None:
     """The options that say which points of a study, in which folder."""
     add = options.add_argument
     add("--only", action="append", default=[], metavar="KEY=VALUE[,VALUE]", help=only)
-    add("--out", type=folder, default=Path("results"), metavar="DIR", help="where all results are kept (results)")
+    add("--out", type=folder, default=RESULTS, metavar="DIR", help="where all results are kept (results)")
 
 
 def folder(text: str) -> Path:
@@ -100,7 +103,7 @@ def add_track_option(options: argparse.ArgumentParser, *, of: str = "") -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help=f"show every round{of} in a tracker, such as tensorboard",
+        help=f"show every round{of} in a tracker: tensorboard, mlflow, wandb; again for another",
     )
 
 
@@ -123,15 +126,47 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
     add("--cpus-per-trial", type=float, default=1.0, metavar="N", help="CPUs, and threads, of each trial (1)")
     add(
         "--gpus-per-trial",
-        type=float,
-        metavar="N",
-        help="share of a GPU for each trial, and of its memory (a quarter, where there are any; 0 keeps to CPUs)",
+        type=gpu_share,
+        metavar="N|auto",
+        help="share of a GPU for each trial, and of its memory (auto: as many trials on each as fit; 0 keeps to CPUs)",
+    )
+    add(
+        "--resources",
+        type=custom_resource,
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a further resource of Ray's that each trial takes, such as accelerator_type:A100=0.001; again for more",
     )
     add("--max-concurrent", type=int, metavar="N", help="trials at a time (as many as fit)")
     add(
         "--max-failures", type=int, default=3, metavar="N", help="how often a trial whose process died is restarted (3)"
     )
     add("--dashboard", action=argparse.BooleanOptionalAction, default=False, help="start Ray's dashboard")
+
+
+def gpu_share(text: str) -> float | None:
+    """The type of an option that takes a share of a GPU: None for auto."""
+    try:
+        return None if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a share, such as 0.25, or auto") from None
+
+
+def custom_resource(text: str) -> tuple[str, float]:
+    """The type of an option that takes a resource of Ray's and how much of it."""
+    name, _, amount = text.rpartition("=")
+    try:
+        value = float(amount)
+    except ValueError:
+        value = 0.0
+    if not name or not 0 < value < float("inf") or (value > 1 and value != int(value)):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected NAME=N, N whole or below 1, such as accelerator_type:A100=0.001"
+        )
+    if name in OWN_OPTIONS:
+        raise argparse.ArgumentTypeError(f"{text!r}: use {OWN_OPTIONS[name]}")
+    return name, value
 
 
 def chosen_seeds(options: argparse.Namespace) -> list[int] | None:
@@ -172,6 +207,7 @@ def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kin
         address=options.address,
         cpus_per_trial=options.cpus_per_trial,
         gpus_per_trial=options.gpus_per_trial,
+        resources=dict(options.resources),
         max_concurrent=options.max_concurrent,
         max_failures=options.max_failures,
         dashboard=options.dashboard,

@@ -95,9 +95,11 @@ class StudyProgress(LiveLine):
     def __init__(self, trials: dict[str, TrialConfig], names: Mapping[str, str], console: Console) -> None:
         self.trials, self.names = trials, names
         self.scores: dict[str, float] = {}
+        self.curves: dict[str, dict[int, float]] = {hash_: {} for hash_ in trials}  # percent, by round
         self.console = console
         self.rounds = dict.fromkeys(trials, 0)
         self.running: set[str] = set()
+        self.elsewhere: dict[str, str] = {}
         self.outcomes: dict[str, str] = {}
         self._warned: set[str] = set()
         self.latest = ""
@@ -112,10 +114,12 @@ class StudyProgress(LiveLine):
     def update(self, hash_: str, round_: int, accuracy: float) -> None:
         """A trial has got to a round."""
         self.running.add(hash_)
+        self.elsewhere.pop(hash_, None)
         if self._before is not None and hash_ not in self.scores:
             self._before += round_ - 1
         self._start_clock(round_)
         self.rounds[hash_], self.scores[hash_] = round_, accuracy
+        self.curves[hash_][round_] = 100 * accuracy
         self.latest = self._standing(hash_)
         self._show()
         if self._bar is None and time.monotonic() - self._printed >= LOG_EVERY:
@@ -129,16 +133,25 @@ class StudyProgress(LiveLine):
 
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
-        print(f"{self._counts()}{self._left()}; {text}", flush=True)
+        print(f"{self._counts()}{self.left()}; {text}", flush=True)
 
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""
         self.running.discard(hash_)
         self._show()
 
+    def held(self, hash_: str, holder: str) -> None:
+        """Another command runs a trial."""
+        self.elsewhere[hash_] = holder
+        self.latest = f"{self.names[hash_]}: running elsewhere ({holder})"
+        self._show()
+        if self._bar is None:
+            self._print(self.latest)
+
     def ended(self, hash_: str, outcome: str, detail: str) -> None:
         """A trial is done, diverged or failed."""
         self.running.discard(hash_)
+        self.elsewhere.pop(hash_, None)
         self.outcomes[hash_] = outcome
         self.rounds[hash_] = self.trials[hash_].rounds
         self._start_clock(self.rounds[hash_])
@@ -148,9 +161,10 @@ class StudyProgress(LiveLine):
             self._print(self.latest)
 
     def warn(self, text: str) -> None:
-        """Print a warning, each one once."""
-        if text not in self._warned:
-            self._warned.add(text)
+        """Print a warning, each one once, whatever it says in brackets."""
+        what = text.partition(" (")[0]
+        if what not in self._warned:
+            self._warned.add(what)
             Console(stderr=True).print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _show(self) -> None:
@@ -160,16 +174,17 @@ class StudyProgress(LiveLine):
 
     def _counts(self) -> str:
         ended, bad = len(self.outcomes), sum(outcome != "done" for outcome in self.outcomes.values())
-        waiting = len(self.trials) - ended - len(self.running)
+        waiting = len(self.trials) - ended - len(self.running) - len(self.elsewhere)
+        elsewhere = f" and {len(self.elsewhere)} elsewhere" if self.elsewhere else ""
         trouble = f", {bad} diverged or failed" if bad else ""
-        return f"{ended}/{len(self.trials)} done, {len(self.running)} running, {waiting} waiting{trouble}"
+        return f"{ended}/{len(self.trials)} done, {len(self.running)} running{elsewhere}, {waiting} waiting{trouble}"
 
     def _start_clock(self, rounds: int) -> None:
         """At the first news: until then Ray was started and data were read."""
         if self._before is None:
             self._started, self._before = time.monotonic(), rounds
 
-    def _left(self) -> str:
+    def left(self) -> str:
         """The time left, in words, by the rounds since the first news; none before there are any."""
         total, done = sum(config.rounds for config in self.trials.values()), sum(self.rounds.values())
         if self._before is None or done <= self._before:

@@ -1,12 +1,12 @@
 """Running searches: what the search command does."""
 
 import argparse
-import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from rich.console import Console
 
@@ -14,6 +14,7 @@ from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
+from fedbench.measuring.cases import Machine
 from fedbench.searches.report import (
     Comparison,
     SearchReport,
@@ -39,12 +40,14 @@ from fedbench.simulation.federation import check_data
 from fedbench.specs.parameters import corners
 from fedbench.specs.space import ScaledSpace, expand_space
 from fedbench.store.store import Store
-from fedbench.store.trackers import TRACKERS
+from fedbench.store.trackers import CommandTrackers, check_trackers
+from fedbench.terminal.command import print_warning
 from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
 from fedbench.terminal.options import chosen_seeds, run_options
+from fedbench.terminal.placement import informed, placement
 from fedbench.terminal.progress import SearchProgress, StudyProgress, clock
-from fedbench.terminal.studies import check_machine, run_shown, warn
+from fedbench.terminal.studies import check_machine, run_shown, tracking, warn
 from fedbench.terminal.tables import show_sheet
 from fedbench.tune.options import RunOptions
 
@@ -80,8 +83,8 @@ class SearchJob(Job):
         self.whole = options.out / "searches" / self.space.name / self.space.scale
         self.url = options.storage or default_url(self.whole / self.space.other)
         parse_url(self.url)
-        for name in options.track:
-            TRACKERS.get(name)
+        check_trackers(options.track)
+        self.trackers = CommandTrackers(options.track, options.out)
         self.store.check()
         self.searches: list[Suggestions] = []
         self._interrupted = False
@@ -97,9 +100,10 @@ class SearchJob(Job):
             over = ", ".join(map(str, arm.parameters))
             print(f"{arm.label}: {left} of {space.trials} suggestions to run over {over}")
             configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
-        cost, seeds = estimate(configs, self.store), len(space.suggestion_seeds)
-        at_once = run_options(self.options).slots(os.cpu_count() or 1)
-        print(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's CPUs")
+        seeds = len(space.suggestion_seeds)
+        place = placement(run_options(self.options), configs, self.store, Machine.here(), seeds)
+        cost, at_once = estimate(configs, self.store, place.pace), place.at_once
+        print(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's {place.where}")
         print(
             f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})"
         )
@@ -119,6 +123,7 @@ class SearchJob(Job):
             if self.options.fresh:
                 forget(storage, self.space)
             self.searches = [Suggestions.open(storage, self.space, arm) for arm in self.space.arms]
+            self.trackers.prepare([SEARCH + self.space.name], print_warning)
             yield
 
     def _all_configs(self) -> list[TrialConfig]:
@@ -137,7 +142,7 @@ class SearchJob(Job):
             return
         from fedbench.tune.clusters import cluster
 
-        with cluster(self._run_options()):
+        with cluster(self._how):
             for search in self.searches:
                 if search.left:
                     self._run_suggestions(search)
@@ -151,8 +156,10 @@ class SearchJob(Job):
         left = f"; {again} that were interrupted or failed are run again" if again else ""
         print(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
 
-    def _run_options(self) -> RunOptions:
-        return run_options(self.options, self.space.space.import_, kind=SEARCH)
+    @cached_property
+    def _how(self) -> RunOptions:
+        how = run_options(self.options, self.space.space.import_, kind=SEARCH)
+        return informed(how, self._all_configs(), self.store, Machine.here(), len(self.space.suggestion_seeds))
 
     def _run_suggestions(self, search: Suggestions) -> None:
         """Run what the budget of one method has left."""
@@ -161,7 +168,7 @@ class SearchJob(Job):
         space, done, early = self.space, len(search.settled), self.options.scheduler == "asha"
         rounds = space.length(search.arm)
         with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
-            search_arm(search, self._run_options(), sampler=self.options.sampler, stop_early=early, listener=progress)
+            search_arm(search, self._how, sampler=self.options.sampler, stop_early=early, listener=progress)
 
     def _run_final(self) -> None:
         """Run what the table needs and the store does not have yet: default and best settings, over all seeds."""
@@ -173,7 +180,7 @@ class SearchJob(Job):
             print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
             names = run_names(SEARCH + self.space.name, compare(self.searches))
             progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
-            run_shown(missing, names, self._run_options(), progress)
+            run_shown(missing, names, tracking(self._how, self.trackers), progress)
 
     def report(self, *, interrupted: bool) -> None:
         """Who stops a search does not want to wait for plots."""
@@ -184,6 +191,8 @@ class SearchJob(Job):
         if self.space.variant:
             print(f"these are of a variant of the search; the whole search's go to {self.whole}")
         self._interrupted = interrupted
+        which = ", ".join(filter(None, (self.space.scale, self.space.variant)))
+        self.trackers.report(SEARCH + self.space.name, which, report.files, print_warning)
 
     def left(self) -> str:
         """Suggestions, and runs of the table."""

@@ -1,10 +1,9 @@
 """Running studies: what the study command does, and which studies options name."""
 
 import argparse
-import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,19 +12,27 @@ from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
-from fedbench.reports.report import Report, make_report, stored_trials
+from fedbench.measuring.cases import Machine
+from fedbench.reports.differences import differences, trials_in
+from fedbench.reports.pages.index import INDEX
+from fedbench.reports.pages.write import PAGE
+from fedbench.reports.report import Report, folder_of, make_report, stored_trials
 from fedbench.reports.shown import note
 from fedbench.simulation.compute import pick_device
+from fedbench.simulation.engines import check_device
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store
-from fedbench.store.trackers import TRACKERS
+from fedbench.store.trackers import CommandTrackers, check_trackers
+from fedbench.terminal.command import print_warning
 from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
+from fedbench.terminal.live import LivePages
 from fedbench.terminal.options import chosen_seeds, run_options
+from fedbench.terminal.placement import informed, placement
 from fedbench.terminal.progress import StudyProgress, clock
-from fedbench.terminal.tables import show, show_check, show_comparison
+from fedbench.terminal.tables import show, show_check, show_comparison, show_differences
 from fedbench.tune.fit import check_address, check_here, joined
 from fedbench.tune.options import RunOptions
 
@@ -46,7 +53,8 @@ def chosen_studies(options: argparse.Namespace) -> list[ScaledStudy]:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
     names = [options.name] if options.name != EVERYTHING else studies_at(options.scale)
     changes = parse_assignments(options.set)
-    return [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
+    studies = [expand(name, options.scale, changes=changes, only=only, seeds=seeds) for name in names]
+    return [replace(study, modules=options.modules) for study in studies]
 
 
 def studies_at(scale: str) -> list[str]:
@@ -64,8 +72,8 @@ class StudyJob(Job):
         self.trials = {hash_: config for study in self.studies for hash_, config in study.trials.items()}
         self.reports: list[Report] = []
         self.progress: StudyProgress | None = None
-        for name in options.track:
-            TRACKERS.get(name)
+        check_trackers(options.track)
+        self.trackers = CommandTrackers(options.track, options.out)
         self.store.check()
         finished = set() if options.fresh else self.store.finished(self.trials)
         self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
@@ -85,15 +93,16 @@ class StudyJob(Job):
 
     def estimate(self) -> None:
         """Time, memory and disk of what is missing."""
-        cost = estimate(self.missing.values(), self.store)
-        at_once, memory = run_options(self.options).slots(os.cpu_count() or 1), cost.memory / 2**20
-        print(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's CPUs")
+        place = placement(run_options(self.options), list(self.missing.values()), self.store, Machine.here())
+        cost = estimate(self.missing.values(), self.store, place.pace)
+        at_once, memory = place.at_once, cost.memory / 2**20
+        print(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's {place.where}")
         print(f"time: about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
         print(f"memory: about {memory:.0f} MiB for the largest trial, {at_once * memory:.0f} in all")
         print(f"disk: about {cost.disk / 2**20:.1f} MiB")
-        gpu = [trial.summary.get("peak_gpu_memory_bytes") or 0 for trial in self.store.all()]
-        if any(gpu):
-            print(f"GPU memory: at most {max(gpu) / 2**20:.0f} MiB in a stored trial; choose --gpus-per-trial by it")
+        if place.share:
+            gpu = place.gpu_memory / 2**20
+            print(f"GPU memory: about {gpu:.0f} MiB for the largest trial, {place.share:g} of a GPU for each")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -107,6 +116,7 @@ class StudyJob(Job):
             self.store.mend()
             if self.options.fresh:
                 self.store.retire(self.missing)
+        self.trackers.prepare([study.name for study in self.studies], print_warning)
         yield
 
     def run(self) -> None:
@@ -117,7 +127,15 @@ class StudyJob(Job):
         shown = {hash_: f"{name.study}, {name}" if several else str(name) for hash_, name in names.items()}
         self.progress = StudyProgress(self.missing, shown, Console())
         modules = dict.fromkeys(module for study in self.studies for module in study.study.import_)
-        run_shown(self.missing, names, run_options(self.options, list(modules)), self.progress)
+        how = tracking(run_options(self.options, list(modules)), self.trackers)
+        how = informed(how, list(self.missing.values()), self.store, Machine.here())
+        print(f"page: {self._page()}", flush=True)
+        with LivePages(self.studies, self.store, self.progress):
+            run_shown(self.missing, names, how, self.progress)
+
+    def _page(self) -> str:
+        """The address of the study's page, or of the index over several."""
+        return page_of(self.studies, self.store)
 
     def _names(self) -> dict[str, RunName]:
         """What to call each trial."""
@@ -133,7 +151,12 @@ class StudyJob(Job):
         self.reports = [make_report(study, self.store) for study in self.studies]
         for study, report in zip(self.studies, self.reports, strict=True):
             show(study, report)
+        print(f"page: {self._page()}")
         say_where(self.store)
+        warn_once = self.progress.warn if self.progress else print_warning
+        for study, report in zip(self.studies, self.reports, strict=True):
+            which = ", ".join(filter(None, (study.scale, study.variant)))
+            self.trackers.report(study.name, which, report.files, warn_once)
 
     def _unrun(self) -> set[str]:
         return self.trials.keys() - set[str]().union(*(report.trials for report in self.reports))
@@ -155,6 +178,11 @@ class StudyJob(Job):
         return len(wrong) == len(trials) or (strict and bool(wrong))
 
 
+def tracking(options: RunOptions, trackers: CommandTrackers) -> RunOptions:
+    """The options with the trackers that can be used, and what workers need for them."""
+    return replace(options, trackers=trackers.names, environment=trackers.environment())
+
+
 def run_shown(
     trials: dict[str, TrialConfig], names: Mapping[str, RunName], options: RunOptions, progress: StudyProgress
 ) -> None:
@@ -166,20 +194,25 @@ def run_shown(
 
 
 def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -> None:
-    """There must be a cluster at the address or, without one, trials must fit on this machine."""
+    """There must be a cluster at the address or, without one, trials must fit on this machine.
+
+    What a CPU cannot do is found here; what a GPU cannot, by the trials: to ask it takes some of its memory.
+    """
     if options.address:
         check_address(options.address)
-    if options.address or joined():
-        return
-    check_here(run_options(options))
-    for device in {config.run.device for config in configs}:
-        pick_device(device)
+    how, here = run_options(options), not (options.address or joined())
+    if here:
+        check_here(how)
+    for config in configs:
+        name = "cpu" if config.run.device == "auto" and how.gpus_per_trial == 0 else config.run.device
+        if (here or name == "cpu") and (device := pick_device(name)).type == "cpu":
+            check_device(config, device)
 
 
 def report_again(options: argparse.Namespace) -> None:
     """Make and show the reports of stored trials; where asked for, beside the paper, and beside another folder."""
     studies, store = chosen_studies(options), results_in("--out", options.out, options.name)
-    other = results_in("--compare", options.compare, options.name) if options.compare else None
+    other = results_in("--compare", options.compare[0], options.name) if options.compare else None
     for study in studies:
         report = make_report(study, store)
         warn(store)
@@ -191,7 +224,33 @@ def report_again(options: argparse.Namespace) -> None:
             warn(other)
         if missing := len(study.trials) - len(report.trials):
             print(f"{missing} of {len(study.trials)} trials have not been run")
+    print(f"page: {page_of(studies, store)}")
     say_where(store)
+
+
+def compare_folders(options: argparse.Namespace) -> bool:
+    """Show what two folders say of the same studies; whether anything differs beyond the tolerance."""
+    stores = [results_in("--compare", folder, options.name) for folder in options.compare]
+    found = False, 0
+    for study in chosen_studies(options):
+        trials = [trials_in(study, store) for store in stores]
+        if not any(trials) and options.name == EVERYTHING:
+            continue
+        compared = differences(study, *trials)
+        show_differences(study, compared, options.compare, options.tolerance)
+        found = found[0] or compared.beyond(options.tolerance) > 0, found[1] + compared.both
+    for store in stores:
+        warn(store)
+    if not found[1]:
+        folders = " and ".join(map(str, options.compare))
+        raise UserError(f"--compare: no trial of {options.name} at scale {options.scale} is in both {folders}")
+    return found[0]
+
+
+def page_of(studies: Sequence[ScaledStudy], store: Store) -> str:
+    """The address of a study's page, or of the index over several."""
+    page = folder_of(studies[0], store) / PAGE if len(studies) == 1 else store.reports / INDEX
+    return page.resolve().as_uri()
 
 
 def results_in(option: str, out: Path, study: str) -> Store:
@@ -211,5 +270,5 @@ def say_where(store: Store) -> None:
 def warn(store: Store) -> None:
     """Print what was wrong with the store."""
     for complaint in store.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+        print_warning(complaint)
     store.complaints.clear()

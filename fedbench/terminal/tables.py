@@ -1,7 +1,7 @@
 """Reports on the screen: a study's tables, claims and parity with the paper."""
 
-from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -10,6 +10,8 @@ from rich.table import Table
 
 from fedbench.base.files import write_text
 from fedbench.reports.agreement import RULE, compared
+from fedbench.reports.claims import counted
+from fedbench.reports.differences import Differences
 from fedbench.reports.parity import VERDICTS, parity
 from fedbench.reports.report import Report, folder_of, mixed
 from fedbench.reports.sheets import Entry, Sheet
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AGREEMENT_WORDS = {"equal": "equal", "close": "close", "differs": "differ"}
-VERDICT_WORDS = {"holds": "hold", "fails": "fail", "inconclusive": "inconclusive", "no data": "without data"}
 
 
 def show(study: ScaledStudy, report: Report) -> None:
@@ -32,9 +33,10 @@ def show(study: ScaledStudy, report: Report) -> None:
         if filled:
             show_sheet(sheet(study, name, filled))
     if report.findings:
-        counts = Counter[str](finding.verdict for finding in report.findings)
-        summary = ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICT_WORDS.items() if counts[verdict])
+        summary = ", ".join(f"{number} {words}" for words, number in counted(report.findings).items())
         print(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
+    if report.ranks:
+        print(f"ranks: {report.ranks.sentence} (ranks.csv)")
     for trial in report.trials.values():
         if trial.status != "done":
             trace = trial.path / "traceback.txt"
@@ -122,6 +124,29 @@ def show_comparison(study: ScaledStudy, report: Report, store: Store, published:
         table.add_row(*(_number(cell) if isinstance(cell, float) else escape(str(cell)) for cell in row))
     Console().print(table)
     print(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
+
+
+def show_differences(study: ScaledStudy, found: Differences, folders: Sequence[Path], tolerance: float | None) -> None:
+    """Print how a study differs between two folders: cells, trials that one lacks, environments; then the counts."""
+    print(f"\n{study.study.title}{note(study)}: {folders[0]} beside {folders[1]}")
+    for folder, names in zip(folders, found.only, strict=True):
+        if names:
+            print(f"{len(names)} trials are only in {folder}, and left out: {'; '.join(names)}")
+    if len(found.cells):
+        table = Table("table", "cell", "value", "first", "second", "apart")
+        for row in found.cells.itertuples(index=False):
+            numbers = (_number(row.first), _number(row.second), _number(row.difference))
+            table.add_row(escape(row.table), escape(row.cell), row.value, *(text or "none" for text in numbers))
+        Console().print(table)
+    for name, (first, second) in found.environments.items():
+        print(f"{name}: {first} | {second}")
+    if not found.environments and found.both:
+        print("environments: the same")
+    print(f"{found.both} trials in both folders, {found.equal} of them equal in every round")
+    most = found.cells["difference"].abs().max()
+    apart = f", at most {most:.4g} apart" if len(found.cells) and most == most else ""
+    allowed = "" if tolerance is None else f"; {found.beyond(tolerance)} beyond the tolerance of {tolerance:g}"
+    print(f"{len(found.cells)} of {found.shared} cells differ beyond rounding{apart}{allowed}")
 
 
 def counted_verdicts(verdicts: Sequence[str]) -> str:

@@ -10,14 +10,15 @@ from rich.console import Console
 
 from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.settings import dump_yaml, load_yaml, merge, parse_assignments
+from fedbench.base.signals import Interrupted
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.config.resolve import without_leftovers
 from fedbench.simulation import Callback, Record, Simulation, drive
 from fedbench.simulation.checkpoint import Checkpoints, restore, save
 from fedbench.store.environment import reset_peak_memory
 from fedbench.store.folder import TrialFolder, stored_config, summary
-from fedbench.store.trackers import TRACKERS, trackers_of
-from fedbench.terminal.command import DONE, FAILED, INTERRUPTED, deferred_interrupt
+from fedbench.store.trackers import check_trackers, tracked
+from fedbench.terminal.command import DONE, FAILED, deferred_interrupt, print_warning
 from fedbench.terminal.progress import RunProgress
 
 
@@ -27,8 +28,7 @@ def run_trial(options: argparse.Namespace, checkpoint_every: int) -> int:
     if options.show:
         print(f"{dump_yaml(config.plain())}hash: {config.hash}")
         return DONE
-    for name in options.track:
-        TRACKERS.get(name)
+    check_trackers(options.track)
     folder = TrialFolder(options.out, config, save_model=options.save_model) if options.out else None
     if folder and (finished := check_folder(folder, config, options.resume)):
         if options.save_model and not (folder.path / "model.pt").exists():
@@ -41,9 +41,9 @@ def run_trial(options: argparse.Namespace, checkpoint_every: int) -> int:
         return _run(simulation, None, [], options)
     if options.resume:
         _resume(simulation, folder)
-    listeners = [folder, *trackers_of(options.track, config, options.out, warn)]
-    with folder:
-        return _run(simulation, folder, [*listeners, Checkpoints(folder.checkpoints, rounds=checkpoint_every)], options)
+    checkpoints = Checkpoints(folder.checkpoints, rounds=checkpoint_every)
+    with folder, tracked(options.track, config, options.out, print_warning) as trackers:
+        return _run(simulation, folder, [folder, *trackers, checkpoints], options)
 
 
 def read_config(options: argparse.Namespace) -> TrialConfig:
@@ -85,14 +85,9 @@ def check_folder(folder: TrialFolder, config: TrialConfig, resume: bool) -> dict
 def _resume(simulation: Simulation, folder: TrialFolder) -> None:
     """Go on from the newest valid checkpoint, and say so."""
     for complaint in restore(simulation, folder.checkpoints):
-        print(f"warning: {complaint}", file=sys.stderr)
+        print_warning(complaint)
     done = simulation.state.round
     print(f"resumed after round {done}" if done else f"no checkpoint in {folder.path}: starting from round 1")
-
-
-def warn(text: str) -> None:
-    """Print a warning."""
-    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _run(
@@ -109,18 +104,19 @@ def _run(
     ):
         drive(simulation, [*listeners, progress], stop=interrupted)
     if not simulation.done:
-        return _stopped(simulation, folder, options)
+        _say_stopped(simulation, folder, options)
+        return Interrupted(interrupted()).code
     content = folder.summary if folder else summary(simulation)
     print(closing_line(content, config))
     return exit_code(content)
 
 
-def _stopped(simulation: Simulation, folder: TrialFolder | None, options: argparse.Namespace) -> int:
+def _say_stopped(simulation: Simulation, folder: TrialFolder | None, options: argparse.Namespace) -> None:
     """After Ctrl-C: keep what there is and say how to go on."""
     after = f"interrupted after round {simulation.state.round} of {simulation.config.rounds}"
     if folder is None:
         print(f"{after}; without --out nothing was kept", file=sys.stderr)
-        return INTERRUPTED
+        return
     if simulation.state.round:
         save(simulation, folder.checkpoints)
     command = ["python", "-m", "fedbench.trial", "--out", str(folder.path), "--resume"]
@@ -131,7 +127,6 @@ def _stopped(simulation: Simulation, folder: TrialFolder | None, options: argpar
         command += ["--checkpoint-every", str(options.checkpoint_every)]
     command += ["--save-model"] if options.save_model else []
     print(f"{after}; go on with: {shlex.join(command)}", file=sys.stderr)
-    return INTERRUPTED
 
 
 def closing_line(content: dict[str, Any], config: TrialConfig) -> str:

@@ -19,23 +19,24 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 from ray._private import ray_constants
+from ray._private import worker as ray_worker
 from ray._private.parameter import RayParams
 from ray.job_config import JobConfig
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
+from fedbench.base.signals import heeding
 from fedbench.data.official import cache_dir
 from fedbench.tune.fit import check_address, check_here, joined, too_much
 from fedbench.tune.options import RunOptions
+from fedbench.tune.pulse import Pulse, RayDied
+from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
 
-GPU_SHARE = 0.25  # of a GPU, for each trial, where there are GPUs and nothing was asked for
+ASK_SECONDS = 60.0  # for nodes to tell the memory of their GPUs
+MESSAGE = 160  # characters of what Ray says
 JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are being set up
 
-# glibc gives freed memory back to the system at once by default: large forwards then page-fault all the time.
-WORKER_ENV = {
-    "MALLOC_MMAP_THRESHOLD_": "1073741824",
-    "MALLOC_TRIM_THRESHOLD_": "1073741824",
-    "MALLOC_TOP_PAD_": "67108864",
-}
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 Say = Callable[[str], None]
@@ -46,12 +47,27 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def on_ray(options: RunOptions, work: Callable[[Pulse], None], say: Say = say) -> None:
+    """Do the work on a cluster. If one that was started here dies meanwhile, on a fresh one, `max_failures` times.
+
+    What is done is in the store, so that the work begins where it stopped.
+    """
+    for left in reversed(range(options.max_failures + 1)):
+        try:
+            with cluster(options, say) as pulse:
+                work(pulse)
+            return
+        except RayDied as death:
+            say(f"{death}; {'starting it again' if left else 'giving up'}")
+
+
 @contextmanager
-def cluster(options: RunOptions, say: Say = say) -> Iterator[None]:
+def cluster(options: RunOptions, say: Say = say) -> Iterator[Pulse]:
     """The cluster at `address`, or one started here and stopped at the end; what it cannot hold is an error."""
     if joined():
         check_fit(options, say)
-        yield
+        with heeding():
+            yield Pulse()
         return
     if options.address:
         _join(options, say)
@@ -60,7 +76,8 @@ def cluster(options: RunOptions, say: Say = say) -> Iterator[None]:
         _start(options, say)
     try:
         check_fit(options, say)
-        yield
+        with heeding():  # Ray answers SIGTERM with a backtrace of its own
+            yield Pulse()
     finally:
         ray.shutdown()
 
@@ -69,6 +86,7 @@ def _start(options: RunOptions, say: Say) -> None:
     """Start a cluster on this machine."""
     say("starting Ray")
     free_agent_port()
+    shorten_messages(say)
     token = private_token()
     os.environ.update(WORKER_ENV)  # inherited by workers; a runtime_env would throw Ray's warm ones away
     try:
@@ -79,8 +97,9 @@ def _start(options: RunOptions, say: Say) -> None:
             job_config=job_config(options),
             **QUIET,
         )
-    except (ConnectionError, RuntimeError, TimeoutError) as error:
-        raise UserError(f"Ray did not start ({_first_line(error)}); try again, or look into Ray's logs") from error
+    except Exception as error:  # Ray raises anything here, bare Exceptions, too
+        ray.shutdown()
+        raise RayDied(f"Ray did not start ({_first_line(error)})") from error
     if options.dashboard:
         say(f"dashboard: http://{context.dashboard_url} (it asks for the token in {token})")
 
@@ -95,11 +114,22 @@ def free_agent_port() -> None:
     start.__defaults__ = tuple(None if value == wanted else value for value in start.__defaults__ or ())
 
 
+def shorten_messages(say: Say) -> None:
+    """Let Ray say in one line what it tells a driver of trouble (a killed worker, a lost node), without its log."""
+
+    def tell(data: dict[str, Any], ignore_prefix: bool = False) -> None:
+        for text in data["lines"]:
+            say(f"Ray: {text.strip().splitlines()[0][:MESSAGE]}")
+
+    ray_worker.print_to_stdstream = tell
+
+
 def _join(options: RunOptions, say: Say) -> None:
     """Connect to a cluster that runs; one that is not there, or wants another token, is one line within seconds."""
     address = str(options.address)
     check_address(address)
     say(f"joining the Ray cluster at {address}")
+    shorten_messages(say)
     ray_constants.NUM_REDIS_GET_RETRIES = JOIN_TRIES
     with muted_stderr() as muttered:
         try:
@@ -144,8 +174,7 @@ def _first_line(error: BaseException) -> str:
 def check_fit(options: RunOptions, say: Say = say) -> None:
     """What no node of the cluster can hold is an error; a cluster that grows is waited for, in so many words."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    sizes = [(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes]
-    complaint = too_much(options, sizes, "the cluster's largest node has")
+    complaint = too_much(options, nodes, "the cluster's largest node has")
     if complaint and not options.autoscaling:
         raise UserError(f"{complaint}; ask for less, or say --autoscaling if it grows")
     if complaint:
@@ -174,8 +203,51 @@ def private_token() -> Path:
     return path
 
 
-def gpu_share(options: RunOptions) -> float:
-    """GPUs for each trial: what was asked for, else a share where the cluster has any."""
-    if options.gpus_per_trial is not None:
-        return options.gpus_per_trial
-    return GPU_SHARE if ray.cluster_resources().get("GPU", 0) > 0 else 0.0
+def gpu_share(options: RunOptions, say: Say = say) -> float:
+    """GPUs for each trial: what was asked for, else a share where the cluster has any; what follows from it is said."""
+    share = options.gpus_per_trial
+    if share is None and not ray.cluster_resources().get("GPU", 0):
+        return 0.0
+    if share is None:
+        trials = trials_on_a_gpu(options.gpu_memory, smallest_gpu(), options.gpu_trials)
+        share = share_of(trials)
+        say(f"--gpus-per-trial {share:g} ({trials} trials on a GPU)")
+    if share and not any(name.startswith(ACCELERATOR) for name in options.resources):
+        _say_types(say)
+    return share
+
+
+def _say_types(say: Say) -> None:
+    """Where trials may go to GPUs of several types, say so."""
+    types = gpu_types(node["Resources"] for node in ray.nodes() if node["Alive"])
+    if len(types) > 1:
+        ordered = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+        there = ", ".join(f"{count} {name}" for name, count in ordered)
+        one = f"--resources {ACCELERATOR}{ordered[0][0]}=0.001"
+        say(f"GPUs of several types ({there}): results may differ in their rounding; {one} keeps to one")
+
+
+def smallest_gpu() -> float | None:
+    """Bytes of the cluster's smallest GPU, as its nodes tell; None if one does not.
+
+    They are asked by a task that takes nothing of them, so that it never waits for trials.
+    """
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
+    ask: Any = ray.remote(num_cpus=0, max_calls=1)(gpu_memory)
+    asked = [
+        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in nodes
+    ]
+    try:
+        answers: list[float | None] = ray.get(asked, timeout=ASK_SECONDS)
+    except ray.exceptions.RayError:
+        return None
+    known = [answer for answer in answers if answer is not None]
+    return min(known) if known and len(known) == len(answers) else None
+
+
+def gpu_memory() -> float | None:
+    """Bytes of this machine's smallest GPU, None if torch can use none."""
+    import torch
+
+    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return min((float(card.total_memory) for card in cards), default=None)

@@ -3,9 +3,11 @@
 import os
 import socket
 import sys
+from collections.abc import Mapping, Sequence
 
 from fedbench.base.errors import UserError
 from fedbench.tune.options import RunOptions
+from fedbench.tune.shares import ACCELERATOR
 
 REACH_SECONDS = 5.0  # for an address to answer
 
@@ -44,18 +46,22 @@ def check_here(options: RunOptions) -> None:
     """What this machine cannot hold is an error before anything is started."""
     import torch
 
-    here = (float(os.cpu_count() or 1), float(torch.cuda.device_count()))
+    here = {"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}
+    if here["GPU"]:  # Ray finds out their type when it starts
+        here |= {name: 1.0 for name in options.resources if name.startswith(ACCELERATOR)}
     if complaint := too_much(options, [here], "this machine has"):
         raise UserError(f"{complaint}; ask for less")
 
 
-def too_much(options: RunOptions, nodes: list[tuple[float, float]], where: str) -> str | None:
-    """What of a trial fits on none of the nodes, each with so many CPUs and GPUs; None if it fits on one."""
-    gpus = options.gpus_per_trial or 0.0
-    if any(cpu >= options.cpus_per_trial and gpu >= gpus for cpu, gpu in nodes):
+def too_much(options: RunOptions, nodes: Sequence[Mapping[str, float]], where: str) -> str | None:
+    """What of a trial fits on none of the nodes, each with some of Ray's resources; None if it fits on one."""
+    wanted = {"CPU": options.cpus_per_trial, "GPU": options.gpus_per_trial or 0.0, **options.resources}
+    if any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in nodes):
         return None
-    most_cpus, most_gpus = (max((node[i] for node in nodes), default=0.0) for i in (0, 1))
-    for name, wanted, most in (("cpus", options.cpus_per_trial, most_cpus), ("gpus", gpus, most_gpus)):
-        if most < wanted:
-            return f"--{name}-per-trial {wanted:g}: {where} {most:g}"
-    return "--cpus-per-trial, --gpus-per-trial: no node has both"
+    for name, amount in wanted.items():
+        most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+        if most < amount:
+            option = {"CPU": "--cpus-per-trial ", "GPU": "--gpus-per-trial "}.get(name, f"--resources {name}=")
+            return f"{option}{amount:g}: {where} {most:g}"
+    options_ = ["--cpus-per-trial", "--gpus-per-trial", *(["--resources"] if options.resources else [])]
+    return f"{', '.join(options_)}: no node has {'all' if options.resources else 'both'}"

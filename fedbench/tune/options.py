@@ -1,7 +1,7 @@
 """How to run, and who listens. Ray is not imported here."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -10,7 +10,10 @@ from typing import Protocol
 class RunOptions:
     """How to run: where results and data are, and what of the cluster each trial takes.
 
-    study: what is run, as Ray's dashboard names it; scale: at which scale.
+    study: what is run, as Ray's dashboard names it; scale: at which scale; gpus_per_trial: a share, or None for as many
+    trials on a GPU as fit and were measured to be best; gpu_memory, gpu_trials: bytes that the largest trial reserves,
+    and that number, where they are known; resources: further ones of Ray's, by name; environment: variables for
+    workers, some of them secret: they are sent, and never written down.
     """
 
     out: Path
@@ -20,12 +23,16 @@ class RunOptions:
     address: str | None = None
     cpus_per_trial: float = 1.0
     gpus_per_trial: float | None = None
+    gpu_memory: float | None = None
+    gpu_trials: int | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
     max_concurrent: int | None = None
     max_failures: int = 3
     dashboard: bool = False
     autoscaling: bool = False
     modules: tuple[str, ...] = ()
     trackers: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def threads(self) -> int:
@@ -48,6 +55,13 @@ class StudyListener(Protocol):
     @property
     def running(self) -> Collection[str]:
         """The trials that have run a round and have not ended."""
+
+    @property
+    def elsewhere(self) -> Collection[str]:
+        """The trials that another command runs."""
+
+    def held(self, hash_: str, holder: str) -> None:
+        """Another command runs a trial."""
 
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""

@@ -2,24 +2,28 @@
 
 import logging
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 # First, since it sets Ray's environment before Ray is imported.
-from fedbench.tune.clusters import cluster, gpu_share  # isort: skip
+from fedbench.tune.clusters import gpu_share, on_ray  # isort: skip
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
+from fedbench.base.signals import heeding, interrupt
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
+from fedbench.store.leases import Watch
+from fedbench.store.store import Store
 from fedbench.tune.options import RunOptions, StudyListener
+from fedbench.tune.pulse import Pulse
+from fedbench.tune.shares import Shares
 from fedbench.tune.trainable import FederatedRun, payload
+
+POLL_SECONDS = 1.0  # between two looks at trials that another command runs
 
 
 def run_trials(
@@ -27,55 +31,95 @@ def run_trials(
 ) -> None:
     """Run all trials, by their hash; returns when every one has ended, or its process has died too often.
 
-    Trials whose process died are run again once the others have ended. At Ctrl-C running trials end their round and
-    write a checkpoint, then KeyboardInterrupt comes through; at the second one at once.
+    Trials whose process died are run again once the others have ended; so is, with twice the share of a GPU, one that
+    ran out of its memory. Those that another command runs are left to it, and waited for. At Ctrl-C running trials end
+    their round and write a checkpoint, then KeyboardInterrupt comes through; at the second one at once.
     """
+    on_ray(options, lambda pulse: _run_all(trials, names, options, listener, pulse), listener.say)
+
+
+def _run_all(
+    trials: Mapping[str, TrialConfig],
+    names: Mapping[str, RunName],
+    options: RunOptions,
+    listener: StudyListener,
+    pulse: Pulse,
+) -> None:
+    """Run all trials on the cluster that there is now."""
     stop = options.out.resolve() / "checkpoints" / f".stop-{os.getpid()}-{time.time_ns()}"
-    with cluster(options, listener.say):
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-        gpus = gpu_share(options)
-        listener.say("starting workers")
-        for _ in range(options.max_failures + 1):
-            left = {hash_: config for hash_, config in trials.items() if hash_ not in listener.outcomes}
-            if not left:
-                return
-            with asking_to_stop(stop, listener) as asked:
-                payloads = [payload(config, names[hash_], options, gpus, stop) for hash_, config in left.items()]
-                _fit(payloads, options, listener, asked)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    shares = Shares(gpu_share(options, listener.say))
+    for hash_ in list(listener.running):  # on a cluster that has died
+        listener.stopped(hash_)
+    listener.say("starting workers")
+    others, tries = Others(Store(options.out), listener), options.max_failures + 1
+    with asking_to_stop(stop, listener) as asked:
+        while tries and (left := [hash_ for hash_ in trials if hash_ not in listener.outcomes]):
+            ready = others.leave(left)
+            if not ready:
+                time.sleep(POLL_SECONDS)
+                continue
+            payloads = [payload(trials[hash_], names[hash_], options, shares.of(hash_), stop) for hash_ in ready]
+            heard = ProgressCallback(listener, asked, shares, names)
+            _fit(payloads, options, [heard, pulse])
+            lost = any(hash_ not in listener.outcomes and hash_ not in listener.elsewhere for hash_ in ready)
+            tries = max(tries - lost, int(heard.again))
+
+
+class Others:
+    """Commands that run trials on the same folder."""
+
+    def __init__(self, store: Store, listener: StudyListener) -> None:
+        self.store, self.listener = store, listener
+        self._watch = Watch()
+
+    def leave(self, hashes: list[str]) -> list[str]:
+        """Those of the trials that no other command runs now, or has just ended: the listener is told of these."""
+        ready = []
+        for hash_ in hashes:
+            if holder := self._watch.holder(self.store.lease(hash_)):
+                if hash_ not in self.listener.elsewhere:
+                    self.listener.held(hash_, holder)
+            elif hash_ in self.listener.elsewhere and (stored := self.store.get(hash_)) and stored.status != "failed":
+                told = _told(stored.status, stored.reason, stored.summary)
+                self.listener.ended(hash_, stored.status, f"{told} (run elsewhere)")
+            else:
+                ready.append(hash_)
+        return ready
+
+
+def _told(status: str, reason: str | None, scores: Mapping[str, Any]) -> str:
+    """How a trial ended, in words."""
+    last = scores.get("last_accuracy")
+    return f"last round {100 * last:.2f} %" if status == "done" and last is not None else f"{status}: {reason}"
 
 
 @contextmanager
-def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[], bool]]:
+def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[], int]]:
     """The first Ctrl-C makes the file that trials look for, if any is running; the second one stops at once.
 
-    Yields a function that tells whether they were asked.
+    Yields a function that tells the signal by which they were asked, 0 if they were not.
     """
-    if threading.current_thread() is not threading.main_thread():  # no signals there
-        yield lambda: False
-        return
+    asked = 0
 
-    def handler(number: int, frame: FrameType | None) -> None:
-        if stop.exists() or not listener.running:
+    def answer(number: int) -> None:
+        nonlocal asked
+        if asked or not listener.running:
             listener.say("stopping")
-            raise KeyboardInterrupt
+            interrupt(number)
+        asked = number
         stop.parent.mkdir(parents=True, exist_ok=True)
         stop.touch()
         listener.say("stopping: running trials end their round and write a checkpoint; Ctrl-C again stops at once")
 
-    previous = signal.signal(signal.SIGINT, handler)
     try:
-        yield stop.exists
+        with heeding(answer):
+            yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, previous)
         stop.unlink(missing_ok=True)
 
 
-def _fit(
-    payloads: list[dict[str, Any]],
-    options: RunOptions,
-    listener: StudyListener,
-    asked: Callable[[], bool],
-) -> None:
+def _fit(payloads: list[dict[str, Any]], options: RunOptions, callbacks: list[tune.Callback]) -> None:
     tuner = tune.Tuner(
         FederatedRun,
         param_space={"trial": tune.grid_search(payloads)},
@@ -89,7 +133,7 @@ def _fit(
             name=f"{options.study}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see run_trials
-            callbacks=[ProgressCallback(listener, asked), JsonLoggerCallback()],
+            callbacks=[*callbacks, JsonLoggerCallback()],
             verbose=0,
         ),
     )
@@ -97,10 +141,13 @@ def _fit(
 
 
 class ProgressCallback(tune.Callback):
-    """Tells the listener what Tune hears from the trials."""
+    """Tells the listener what Tune hears from the trials. `again`: whether one is to be run with more memory."""
 
-    def __init__(self, listener: StudyListener, asked: Callable[[], bool]) -> None:
-        self.listener, self.asked = listener, asked
+    def __init__(
+        self, listener: StudyListener, asked: Callable[[], int], shares: Shares, names: Mapping[str, RunName]
+    ) -> None:
+        self.listener, self.asked, self.shares, self.names = listener, asked, shares, names
+        self.again = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks into the (disposable) experiment folder; the listener stays here."""
@@ -112,11 +159,17 @@ class ProgressCallback(tune.Callback):
             self.listener.update(result["hash"], result["round"], result["test_accuracy"])
         elif result.get("status") == "stopped":
             self.listener.stopped(result["hash"])
-            if self.asked() and not self.listener.running:
-                raise KeyboardInterrupt
+            if (signal := self.asked()) and not self.listener.running:
+                interrupt(signal)
+        elif result.get("status") == "elsewhere":
+            self.listener.held(result["hash"], result["reason"])
+        elif result.get("status") == "failed" and (share := self.shares.grow(result["hash"], result["reason"])):
+            self.again = True
+            self.listener.stopped(result["hash"])
+            name = self.names[result["hash"]]
+            self.listener.warn(f"{name}: out of GPU memory; it is tried again with {share:g} of a GPU")
         elif "status" in result:
-            last = result.get("last_accuracy")
-            detail = f"last round {100 * last:.2f} %" if last is not None else f"{result['status']}: {result['reason']}"
+            detail = _told(result["status"], result["reason"], result)
             self.listener.ended(result["hash"], result["status"], detail)
             for text in result.get("warnings", ()):
                 self.listener.warn(text)

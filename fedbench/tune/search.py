@@ -11,7 +11,7 @@ from typing import Any
 import optuna
 
 # First, since it sets Ray's environment before Ray is imported.
-from fedbench.tune.clusters import cluster, gpu_share  # isort: skip
+from fedbench.tune.clusters import gpu_share, on_ray  # isort: skip
 import ray
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
@@ -27,6 +27,8 @@ from fedbench.simulation.drive import rounds
 from fedbench.simulation.lockstep import Lockstep, Step
 from fedbench.specs.parameters import fill
 from fedbench.tune.options import RunOptions, SearchListener
+from fedbench.tune.pulse import Pulse
+from fedbench.tune.shares import could_grow
 from fedbench.tune.trainable import assigned_device, resources, surroundings
 from fedbench.tune.watch import log, worker_name
 
@@ -104,11 +106,10 @@ class FederatedSuggestion(tune.Trainable):
 def build(payload: dict[str, Any]) -> Lockstep:
     """The runs of a suggestion, from plain data (see `search_arm`)."""
     import_modules(payload["modules"], payload["folder"])
-    device = assigned_device(payload["gpus"])
     configs = []
     for settings in payload["configs"]:
         config = TrialConfig(**merge(settings, {"run": {"threads": payload["threads"]}}))
-        configs.append(config.on(device) if config.run.device == "auto" else config)
+        configs.append(config.on(assigned_device(payload["gpus"])) if config.run.device == "auto" else config)
     data_dir = Path(payload["data_dir"]) if payload["data_dir"] else None
     return Lockstep(configs, payload["metric"], data_dir, payload["score_rounds"])
 
@@ -117,13 +118,15 @@ class StoredOptunaSearch(OptunaSearch):
     """OptunaSearch that knows how a suggestion ended, and keeps it in the storage.
 
     OptunaSearch itself tells a stopped suggestion as complete, with the score of a low round. This one tells it as
-    pruned, so that Optuna's best, plots and samplers all know the difference.
+    pruned, so that Optuna's best, plots and samplers all know the difference. With a `share` of a GPU below 1,
+    one that ran out of memory is put back like one whose process died: `short_of_memory` then says so.
     """
 
     def __init__(
-        self, suggestions: Suggestions, sampler: optuna.samplers.BaseSampler, listener: SearchListener
+        self, suggestions: Suggestions, sampler: optuna.samplers.BaseSampler, listener: SearchListener, share: float
     ) -> None:
-        self.suggestions, self.listener = suggestions, listener
+        self.suggestions, self.listener, self.share = suggestions, listener, share
+        self.short_of_memory = False
         self._reported: dict[str, int] = {}
         suggestions.study.sampler = sampler
         super().__init__(
@@ -156,6 +159,11 @@ class StoredOptunaSearch(OptunaSearch):
         if error or not result or "status" not in result:
             self.suggestions.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
             self.listener.ended(trial.number, trial.params, "died", None, "its error is in the ray folder")
+            return
+        if result["status"] == "failed" and could_grow(self.share, result["reason"]):
+            self.short_of_memory = True
+            self.suggestions.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            self.listener.ended(trial.number, trial.params, "died", None, result["reason"])
             return
         self.on_trial_result(trial_id, result)
         outcome = "stopped" if result["status"] == "running" else result["status"]
@@ -203,30 +211,42 @@ def search_arm(
 ) -> None:
     """Run what the budget has left; returns when every suggestion has ended, or its process has died too often.
 
-    Suggestions whose process died are run again once the others have ended.
+    Suggestions whose process died are run again once the others have ended; so are, with twice the share of a GPU,
+    those that ran out of its memory.
     Ctrl-C comes through as KeyboardInterrupt; the next command puts back what was running.
     """
-    with cluster(options, listener.say):
+
+    def work(pulse: Pulse) -> None:
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        share, grown = gpu_share(options, listener.say), False
         listener.say("starting workers")
-        for _ in range(options.max_failures + 1):
+        tries = options.max_failures + 1
+        while tries:
+            suggestions.reclaim(crashed=False)
             left = suggestions.left - listener.crashed
             if left <= 0:
                 return
             scheduler = asha(suggestions) if stop_early else None
-            searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), listener)
-            _fit(suggestions, left, options, searcher, scheduler)
-            suggestions.reclaim(crashed=False)
+            searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), listener, 1.0 if grown else share)
+            _fit(suggestions, left, options, share, searcher, scheduler, pulse)
+            tries = max(tries - 1, int(searcher.short_of_memory))
+            if searcher.short_of_memory:
+                share, grown = min(1.0, 2 * share), True
+                listener.say(f"out of GPU memory: suggestions are tried again with {share:g} of a GPU each")
+
+    on_ray(options, work, listener.say)
 
 
 def _fit(
     suggestions: Suggestions,
     count: int,
     options: RunOptions,
+    gpus: float,
     searcher: StoredOptunaSearch,
     scheduler: Any,
+    pulse: Pulse,
 ) -> None:
-    gpus, have = gpu_share(options), ray.cluster_resources()
+    have = ray.cluster_resources()
     tuner = tune.Tuner(
         FederatedSuggestion,
         param_space={"search": {**_scoring(suggestions), **surroundings(options, gpus)}},
@@ -245,7 +265,7 @@ def _fit(
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see search_arm
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[JsonLoggerCallback()],
+            callbacks=[pulse, JsonLoggerCallback()],
             verbose=0,
         ),
     )

@@ -1,12 +1,16 @@
 """What runs on a Ray worker: one whole trial, into the store."""
 
+import gc
 import time
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import ray
 import torch
-from ray import get_gpu_ids, tune
+from ray import cloudpickle, get_gpu_ids, tune
 from ray.tune.trainable.function_trainable import wrap_function
 
 from fedbench.base.errors import UserError
@@ -17,8 +21,10 @@ from fedbench.config.naming import RunName
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import StopFile, Stopped
 from fedbench.store.execute import execute, record_failure
+from fedbench.store.leases import HeldElsewhereError
 from fedbench.store.store import Store, StoredTrial
-from fedbench.store.trackers import trackers_of
+from fedbench.store.trackers import tracked
+from fedbench.store.trackers.guard import variables
 from fedbench.tune.options import RunOptions
 from fedbench.tune.watch import Watched, worker_name
 
@@ -34,6 +40,7 @@ def run_trial(params: dict[str, Any]) -> None:
         reason = f" ({ended['reason']})" if ended["reason"] else ""
         last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
         watched.log(f"{ended['status']}{reason}{last}")
+    release_gpu()
     tune.report({**reporter.last, **ended})
 
 
@@ -50,14 +57,20 @@ def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> 
     except UserError as error:  # the driver could import it, this worker cannot
         record_failure(store, params["hash"], error)
         return {"status": "failed", "reason": str(error)}
+    warnings: list[str] = []
+    asked = tracked(params["trackers"], config, store.out, warnings.append, watched.name)
     try:
-        warnings: list[str] = []
-        trackers = trackers_of(params["trackers"], config, store.out, warnings.append, watched.name)
-        callbacks = [watched, reporter, *trackers, StopFile(stop, store.checkpoints(config.hash))]
-        data_dir = Path(params["data_dir"]) if params["data_dir"] else None
-        stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
+        with variables(received(params["environment"])), asked as trackers:
+            complaints, stopping = Complaints(warnings), StopFile(stop, store.checkpoints(config.hash))
+            callbacks = [watched, reporter, *trackers, complaints, stopping]
+            data_dir = Path(params["data_dir"]) if params["data_dir"] else None
+            stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
+            for tracker in trackers if stored.status == "failed" else ():
+                tracker.crashed(stored.reason or "")
     except Stopped as error:
         return {"status": "stopped", "reason": str(error)}
+    except HeldElsewhereError as error:
+        return {"status": "elsewhere", "reason": str(error)}
     except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
         return {"status": "failed", "reason": str(error)}
     return {"status": stored.status, "reason": stored.reason or "", "warnings": warnings, **_scores(stored)}
@@ -91,6 +104,13 @@ def assigned_device(share: float) -> str:
     return "cuda:0"  # Ray shows the process only the GPUs that it may use
 
 
+def release_gpu() -> None:
+    """Give back what a trial has left of a GPU's memory in this process: others share it."""
+    if torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
 class Reporter(Callback[Simulation, Record]):
     """Sends a round's scores to Tune, at most once a second."""
 
@@ -108,6 +128,18 @@ class Reporter(Callback[Simulation, Record]):
             tune.report({**self.last, "status": "running", "reason": ""})
 
 
+class Complaints(Callback[Simulation, Record]):
+    """Keeps what a run has to say about its engine, for the driver's terminal."""
+
+    def __init__(self, heard: list[str]) -> None:
+        self.heard = heard
+
+    def end(self, run: Simulation) -> None:
+        """What came up at any time."""
+        if run.engine.complaint:
+            self.heard.append(run.engine.complaint)
+
+
 def payload(config: TrialConfig, name: RunName, options: RunOptions, gpus: float, stop: Path) -> dict[str, Any]:
     """A trial as plain data for a worker; it ends after the round in which the file `stop` comes to be."""
     trial = {"hash": config.hash, "config": config.plain(), "name": asdict(name), "stop": str(stop)}
@@ -123,15 +155,29 @@ def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:
         "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
         "modules": list(options.modules),
         "trackers": list(options.trackers),
+        "environment": sent(options.environment),
         "threads": options.threads,
         "cpus": options.cpus_per_trial,
         "gpus": gpus,
+        "resources": dict(options.resources),
     }
+
+
+def sent(environment: Mapping[str, str]) -> str:
+    """Variables for workers, as a reference into Ray's memory: what Tune is given it writes to disk."""
+    return b64encode(cloudpickle.dumps(ray.put(dict(environment)))).decode() if environment else ""
+
+
+def received(reference: str) -> dict[str, str]:
+    """What `sent` sent."""
+    return dict(ray.get(cloudpickle.loads(b64decode(reference)))) if reference else {}
 
 
 def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
     """What each trial of a command takes of the cluster."""
-    return tune.PlacementGroupFactory([{"CPU": surroundings["cpus"], "GPU": surroundings["gpus"]}])
+    return tune.PlacementGroupFactory(
+        [{"CPU": surroundings["cpus"], "GPU": surroundings["gpus"], **surroundings["resources"]}]
+    )
 
 
 def _scores(stored: StoredTrial) -> dict[str, float]:

@@ -49,6 +49,8 @@ def imported(module: str, *arguments: str) -> tuple[str, str]:
         ("fedbench.clean", ["--help"], 0),
         ("fedbench.new", ["--help"], 0),
         ("fedbench.new", ["method", "My-Rule"], 2),
+        ("fedbench.speed", ["--help"], 0),
+        ("fedbench.speed", ["--seconds", "0"], 2),
         ("fedbench.data", ["--help"], 0),
     ],
 )

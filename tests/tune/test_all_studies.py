@@ -13,6 +13,7 @@ import ray
 from fedbench.data.sets.mnist5k import Embedded
 from fedbench.report import main as report_main
 from fedbench.reports.beside import beside
+from fedbench.reports.pages.render import MOST_BYTES
 from fedbench.reports.report import stored_trials
 from fedbench.reports.tables import fill_tables, layout, places
 from fedbench.specs.expand import ScaledStudy, expand, study_files
@@ -63,6 +64,8 @@ def test_a_study_has_all_its_cells_files_and_plots(everything: Path, name: str) 
         assert "<svg" in (folder / f"{plot}.svg").read_text()[:2000]
         assert (folder / f"{plot}.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "claims.csv").exists() == bool(study.study.claims)
+    assert 10_000 < (folder / "report.html").stat().st_size < MOST_BYTES
+    assert f'href="studies/{name}/tiny/report.html"' in (everything / "index.html").read_text()
 
 
 def test_studies_share_their_trials(everything: Path, command: Command) -> None:

@@ -106,7 +106,12 @@ def test_what_no_node_of_a_cluster_can_hold_is_refused_or_waited_for_in_words() 
         clusters.check_fit(options)
     said: list[str] = []
     clusters.check_fit(RunOptions(Path("out"), cpus_per_trial=3, autoscaling=True), said.append)
-    assert said == ["waiting for the cluster to grow (--cpus-per-trial 3: the cluster's largest node has 2)"]
+    fast = RunOptions(Path("out"), resources={"fast": 0.5}, autoscaling=True)
+    clusters.check_fit(fast, said.append)
+    assert said == [
+        "waiting for the cluster to grow (--cpus-per-trial 3: the cluster's largest node has 2)",
+        "waiting for the cluster to grow (--resources fast=0.5: the cluster's largest node has 0)",
+    ]
 
 
 @pytest.mark.usefixtures("two_cpus")

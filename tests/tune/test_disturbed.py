@@ -66,25 +66,29 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("two_cpus")
-@pytest.mark.parametrize("victim", ["worker", "driver", "ctrl-c"])
+@pytest.mark.parametrize("victim", ["worker", "driver", "sigterm", "raylet"])
 def test_a_disturbed_study_ends_with_the_same_tables(
     victim: str, tmp_path: Path, undisturbed: tuple[str, str], command: Command
 ) -> None:
     file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
     process = start(file, out)
     wait_until(lambda: stored(out) >= 1)
-    if victim == "worker":
-        children = psutil.Process(process.pid).children(recursive=True)
-        (worker, *_) = (child for child in children if "FederatedRun" in " ".join(child.cmdline()))
-        worker.kill()
-        process.communicate(timeout=200)
+    children = psutil.Process(process.pid).children(recursive=True)
+    if victim in ("worker", "raylet"):
+        wanted = {"worker": "FederatedRun"}.get(victim, victim)
+        next(child for child in children if wanted in " ".join(child.cmdline())).kill()
+        text, error = process.communicate(timeout=200)
         assert process.returncode == 0
+        assert ("Ray's node manager has died; starting it again" in text) == (victim == "raylet")
+        assert "Traceback" not in text + error
     else:
-        process.send_signal(signal.SIGKILL if victim == "driver" else signal.SIGINT)
-        _, error = process.communicate(timeout=60)
-        if victim == "ctrl-c":
-            assert process.returncode == 130
+        process.send_signal(signal.SIGKILL if victim == "driver" else signal.SIGTERM)
+        text, error = process.communicate(timeout=60)
+        if victim == "sigterm":
+            assert process.returncode == 143
+            assert "stopping: running trials end their round and write a checkpoint" in text
             assert "go on with: python -m fedbench.study" in error
+            assert len(error.splitlines()) == 1, "no backtrace of Ray's, no warnings"
         kept = {path: path.stat().st_mtime_ns for path in (out / "trials").glob("[0-9a-f]*")}
         assert 1 <= len(kept) < TRIALS
         code, text, _ = command(main, file, "--out", str(out))
@@ -92,6 +96,23 @@ def test_a_disturbed_study_ends_with_the_same_tables(
         assert f"{TRIALS} trials, {len(kept)} of them done" in text
         assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
     assert results(out) == undisturbed
+    if victim != "driver":  # what Ray starts notices that by and by
+        psutil.wait_procs(children, timeout=30)
+        assert not [child for child in children if child.is_running()], "no process outlives its command"
+
+
+def test_two_commands_on_one_folder_share_the_trials_and_run_none_twice(
+    tmp_path: Path, undisturbed: tuple[str, str]
+) -> None:
+    file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
+    commands = [start(file, out, "--max-concurrent", "1") for _ in range(2)]
+    texts = [command.communicate(timeout=250)[0] for command in commands]
+    assert [command.returncode for command in commands] == [0, 0]
+    ended = [line for text in texts for line in text.splitlines() if "last round" in line]
+    here = [line.partition("; ")[2] for line in ended if "run elsewhere" not in line]
+    assert len(here) == len(set(here)) == TRIALS, texts
+    assert results(out) == undisturbed
+    assert not list((out / "leases").iterdir())
 
 
 def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp_path: Path) -> None:

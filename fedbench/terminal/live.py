@@ -1,0 +1,106 @@
+"""Pages of studies that run: a thread of the driver writes them every few seconds."""
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from fedbench.reports.pages.live import Live, Now
+from fedbench.reports.pages.render import RELOAD
+from fedbench.reports.pages.write import write_pages
+from fedbench.reports.report import Report, folder_of
+from fedbench.reports.tables import fill_tables
+from fedbench.specs.expand import ScaledStudy
+from fedbench.store.store import Store, StoredTrial
+from fedbench.terminal.progress import StudyProgress
+
+LONGEST = 60.0  # seconds between two pages, however long one takes to make
+SHARE = 0.05  # of the driver's time goes into pages, unless one takes longer than that share of LONGEST
+
+
+class LivePages:
+    """Writes the pages of studies while they run. A context manager around the run; `progress` hears of the trials.
+
+    A page that cannot be written is one warning and the end of it: the study goes on.
+    """
+
+    every = RELOAD - 1.0  # seconds between two pages, at least
+
+    def __init__(self, studies: Sequence[ScaledStudy], store: Store, progress: StudyProgress) -> None:
+        self.studies, self.progress = studies, progress
+        self.store = Store(store.out)  # one of this thread's own
+        self._scored: dict[tuple[str, int], StoredTrial] = {}
+        self._over = threading.Event()
+        self._writer = threading.Thread(target=self._keep_writing, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._writer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._writer.join()
+        if self.progress.trials.keys() - self.progress.outcomes.keys():
+            self._try(running=False)
+
+    def _keep_writing(self) -> None:
+        pause = 0.0
+        while not self._over.wait(pause):
+            started = time.thread_time()
+            if not self._try(running=True):
+                return
+            pause = min(LONGEST, max(self.every, (time.thread_time() - started) / SHARE))
+
+    def _try(self, *, running: bool) -> bool:
+        """Write all pages; whether that could be done."""
+        try:
+            for study in self.studies:
+                if not self._over.is_set() or not running:
+                    self._write(study, running)
+        except Exception as error:  # whatever it is, trials matter more
+            self.progress.warn(f"pages are not kept up to date ({type(error).__name__}: {error})")
+            return False
+        return True
+
+    def _write(self, study: ScaledStudy, running: bool) -> None:
+        folder = folder_of(study, self.store)
+        folder.mkdir(parents=True, exist_ok=True)
+        trials = self._ended(study)
+        report = Report(fill_tables(study, trials), [], trials, [])
+        write_pages(study, report, folder, self.store, self._live(study, trials, running))
+
+    def _ended(self, study: ScaledStudy) -> dict[str, StoredTrial]:
+        """The study's trials that have ended, now or before, scored as it says."""
+        found = {}
+        for hash_ in study.trials:
+            if hash_ in self.progress.trials and hash_ not in self.progress.outcomes:
+                continue
+            key = hash_, study.score_rounds
+            if key not in self._scored and (trial := self.store.get(hash_)):
+                self._scored[key] = trial.scored_over(study.score_rounds)
+            if key in self._scored:
+                found[hash_] = self._scored[key]
+        return found
+
+    def _live(self, study: ScaledStudy, trials: dict[str, StoredTrial], running: bool) -> Live:
+        """How far a study is: trials that ended count in full."""
+        told, total = self.progress, sum(config.rounds for config in study.trials.values())
+        now = [hash_ for hash_ in study.trials if hash_ in told.running] if running else []
+        left = {hash_: told.rounds[hash_] for hash_ in study.trials if hash_ in told.trials}
+        done = sum(left.get(hash_, config.rounds) for hash_, config in study.trials.items())
+        elsewhere = len(study.trials.keys() & set(told.elsewhere))
+        waiting = len(study.trials) - len(trials) - len(now) - elsewhere
+        counts = f"{len(trials)} of {len(study.trials)} trials have ended"
+        if running:
+            others = f", {elsewhere} elsewhere" if elsewhere else ""
+            counts += f", {len(now)} run{others}, {waiting} wait"
+        return Live(
+            running=running,
+            share=done / total,
+            counts=counts,
+            left=told.left() if len(self.studies) == 1 else "",
+            now=[Now(h, told.names[h], told.rounds[h], study.trials[h].rounds, dict(told.curves[h])) for h in now],
+        )

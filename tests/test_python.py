@@ -1,0 +1,175 @@
+"""fedbench.run and fedbench.load: what they return, and what the docs say of them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fedbench
+from fedbench import Results, UserError
+from fedbench.study import parser
+from fedbench.terminal.keywords import parsed
+
+PAGE = Path(__file__).parent.parent / "docs" / "python.md"
+STUDY = """
+title: <script>alert("title")</script> & [red]
+shows: Something.
+base: {data.train_size: 100, data.test_size: 200, clients.count: 2, rounds: 2}
+grid:
+  method:
+    <b>good</b>: {}
+    blowup: {clients.lr: 1e30}
+seeds: [8]
+tables: {accuracy: {rows: [], columns: [method], best: row}}
+plots: {curves: {colour: method}}
+claims:
+  - {says: <i>late</i>, check: higher_than, value: best_accuracy, than: last_accuracy}
+scales: {quick: {}}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, one_cpu: None) -> Iterator[tuple[Path, Results]]:
+    """A folder with a study of one's own, and its results."""
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "mine.yaml").write_text(STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder, fedbench.run(folder / "mine.yaml", out=folder / "out")
+
+
+def test_a_run_writes_what_the_command_writes_and_returns_it(made: tuple[Path, Results]) -> None:
+    folder, results = made
+    report = folder / "out" / "studies" / "mine" / "quick"
+    for name, frame in {
+        "table.csv": results.tables["accuracy"],
+        "cells.csv": results.cells,
+        "claims.csv": results.claims,
+        "trials.csv": results.trials,
+        "rounds.csv.gz": results.rounds,
+    }.items():
+        pd.testing.assert_frame_equal(pd.read_csv(report / name), pd.read_csv(_text(frame)), obj=name)
+    assert list(results.trials.status) == ["done", "diverged"]
+
+
+def _text(frame: pd.DataFrame) -> Any:
+    from io import StringIO
+
+    return StringIO(frame.to_csv(index=False))
+
+
+def test_stored_results_are_the_same(made: tuple[Path, Results]) -> None:
+    folder, results = made
+    stored = fedbench.load(folder / "mine.yaml", out=folder / "out")
+    pd.testing.assert_frame_equal(stored.cells, results.cells)
+    pd.testing.assert_frame_equal(
+        stored.rounds, fedbench.load(folder / "mine.yaml", out=folder / "out", table="rounds")
+    )
+    part = fedbench.load(folder / "mine.yaml", out=folder / "out", only={"method": "blowup"})
+    assert list(part.trials.status) == ["diverged"]
+    with pytest.raises(UserError, match="holds no trial"):
+        fedbench.load(folder / "mine.yaml", out=folder / "nowhere")
+
+
+def test_results_are_still_a_frame_of_rounds_to_who_takes_them_for_one(made: tuple[Path, Results]) -> None:
+    results = made[1]
+    assert len(results) == len(results.rounds) == 3
+    assert results["round"].tolist() == [1, 2, 1]
+    assert results.groupby("method")["round"].max().to_dict() == {"<b>good</b>": 2, "blowup": 1}
+    assert results.shape == results.rounds.shape
+    with pytest.raises(AttributeError, match="no attribute 'cell'"):
+        _ = results.cell
+
+
+def test_figures_are_matplotlibs_and_leave_pyplot_alone(made: tuple[Path, Results]) -> None:
+    import matplotlib.pyplot as plt
+
+    before, results = plt.get_backend(), made[1]
+    assert results.figures == ["curves"]
+    figure = results.figure("curves")
+    assert len(figure.axes[0].get_lines()) >= 1
+    figure.savefig(made[0] / "curves.png")
+    assert (plt.get_backend(), plt.get_fignums()) == (before, [])
+    with pytest.raises(UserError, match="did you mean 'curves'"):
+        results.figure("curvs")
+    with pytest.raises(UserError, match="no trial that it could show is done"):
+        fedbench.load(made[0] / "mine.yaml", out=made[0] / "out", only={"method": ["blowup"]}).figure("curves")
+
+
+def test_a_notebook_shows_tables_claims_and_failures_and_every_label_is_escaped(made: tuple[Path, Results]) -> None:
+    shown = made[1]._repr_html_()
+    assert "<script>" not in shown and "<b>good" not in shown
+    assert "&lt;script&gt;alert(&quot;title&quot;)&lt;/script&gt; &amp; [red]" in shown
+    assert "&lt;b&gt;good&lt;/b&gt;" in shown
+    assert "no data" in shown and "diverged: " in shown and "non-finite" in shown
+    assert shown.count("<table>") == shown.count("</table>") == 2
+    assert "2 of 2 trials" in repr(made[1])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"sale": "tiny"}, "unknown option 'sale'; did you mean 'scale'?"),
+        ({"list": True}, "unknown option 'list'"),
+        ({"scale": "huge"}, "invalid choice: 'huge'"),
+        ({"fresh": 1}, "fresh = 1: must be True or False"),
+        ({"only": "data.alpha=1"}, "only = 'data.alpha=1': must be a mapping"),
+        ({"only": {"method": ["goood"]}}, "unknown value 'goood'"),
+        ({"out": ["a", "b"]}, "must be one value"),
+        ({"out": ""}, "name a folder"),
+        ({"seeds": "x"}, "expected whole numbers"),
+        ({"max_concurrent": 0}, "must be at least 1"),
+        ({"track": "wandbb"}, "did you mean 'wandb'?"),
+        ({"set": {"round": 3}}, "did you mean 'rounds'?"),
+    ],
+)
+def test_what_the_command_refuses_is_one_line(made: tuple[Path, Results], keywords: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        fedbench.run(made[0] / "mine.yaml", **{"out": made[0] / "out", **keywords})
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(UserError, match="one after the other"):
+        fedbench.run("all")
+
+
+def test_what_fails_raises_where_the_command_would_end_with_code_1(made: tuple[Path, Results]) -> None:
+    with pytest.raises(UserError, match="failed or are left"):
+        fedbench.run(made[0] / "mine.yaml", out=made[0] / "out", strict=True)
+
+
+def test_every_option_of_the_command_is_a_keyword() -> None:
+    given = {
+        **{"scale": "tiny", "out": Path("here"), "seeds": [8, 9], "set": {"rounds": 3, "proxy.pool": None}},
+        **{"only": {"data.alpha": [100, 0.1]}, "modules": ["a", "b"], "track": ("mlflow", "wandb"), "dry_run": True},
+        **{"fresh": True, "strict": False, "data_dir": Path("data"), "address": "auto", "autoscaling": True},
+        **{"cpus_per_trial": 2, "gpus_per_trial": 0.5, "max_concurrent": 3, "max_failures": 1, "dashboard": False},
+        **{"resources": ["TPU=1"]},
+    }
+    wanted = "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
+    wanted += (
+        "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --dry-run --fresh --data-dir data "
+    )
+    wanted += "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --max-concurrent 3 --max-failures 1"
+    wanted += " --resources TPU=1"
+    assert parsed(parser(), "smoke", given)[0] == parser().parse_args(wanted.split())
+    every = {action.dest for action in parser()._actions} - {"help", "list", "json", "name"}
+    assert set(given) == every
+    assert parsed(parser(), "smoke", {"changes": {"rounds": 3}})[0].set == ["rounds=3"]
+
+
+def test_the_code_of_the_docs_runs(
+    one_cpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 5
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert set(names["results"].tables["accuracy"].columns) >= {"1", "0.99"}
+    assert list(names["stored"].cells["method.gamma"].unique()) == [1.0]
+    assert (len(names["frame"]), names["best"].score > 0) == (4, True)
+    assert (tmp_path / "curves.png").stat().st_size > 1000

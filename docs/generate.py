@@ -28,6 +28,7 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.explain import describe, fields
 from fedbench.base.settings import load_raw_yaml
 from fedbench.config import TrialConfig
+from fedbench.config.engines import AUTO, ENGINES
 from fedbench.config.resolve import resolve
 from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS, PAPER_DEFAULTS
@@ -130,7 +131,7 @@ def settings() -> str:
     """Every key of a config, but the methods' own."""
     by_data = {key for _, dataset in DATASETS.items() for key in dataset.defaults} | set(PAPER_DEFAULTS)
     names: dict[str, Iterable[str]] = {"data.name": DATASETS, "data.partition": PARTITIONS, "model": MODELS}
-    names["clients.corruption"] = CORRUPTIONS
+    names |= {"clients.corruption": CORRUPTIONS, "run.engine": [AUTO, *ENGINES]}
     fixed = {"data.partition": "`dirichlet`", "bn": "by method", "proxy.size": "10 a class"}
     rows: dict[str, list[str]] = {}
     for key, field, owner in fields(TrialConfig):

@@ -170,6 +170,7 @@ class ProgressCallback(tune.Callback):
             self.listener.warn(f"{name}: out of GPU memory; it is tried again with {share:g} of a GPU")
         elif "status" in result:
             detail = _told(result["status"], result["reason"], result)
+            detail += " (found in the store)" if result.get("found") else ""  # another command was quicker
             self.listener.ended(result["hash"], result["status"], detail)
             for text in result.get("warnings", ()):
                 self.listener.warn(text)

@@ -73,7 +73,8 @@ def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> 
         return {"status": "elsewhere", "reason": str(error)}
     except OSError as error:  # a full disk, say: no entry can be written, and trying at once would not help
         return {"status": "failed", "reason": str(error)}
-    return {"status": stored.status, "reason": stored.reason or "", "warnings": warnings, **_scores(stored)}
+    ended = {"status": stored.status, "reason": stored.reason or "", "warnings": warnings, **_scores(stored)}
+    return ended if reporter.begun or stored.status == "failed" else {**ended, "found": True}
 
 
 _FunctionRun: Any = wrap_function(run_trial)
@@ -112,11 +113,16 @@ def release_gpu() -> None:
 
 
 class Reporter(Callback[Simulation, Record]):
-    """Sends a round's scores to Tune, at most once a second."""
+    """Sends a round's scores to Tune, at most once a second. `begun`: whether the run has."""
 
     def __init__(self, hash_: str) -> None:
+        self.begun = False
         self.last: dict[str, Any] = {"hash": hash_, "round": 0, "test_accuracy": float("nan")}
         self._sent = 0.0
+
+    def start(self, run: Simulation) -> None:
+        """It is not in the store yet."""
+        self.begun = True
 
     def round(self, run: Simulation, seen: Record) -> None:
         """Take in one finished round."""

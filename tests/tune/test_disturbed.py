@@ -1,5 +1,6 @@
 """Studies on a real Ray that are killed, stopped, lose a machine or run out of disk: the tables stay the same."""
 
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,13 @@ def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 def stored(out: Path) -> int:
     return len(list((out / "trials").glob("[0-9a-f]*"))) if (out / "trials").is_dir() else 0
+
+
+def reported(out: Path) -> dict[str, int]:
+    """The last round that Tune has heard of, by trial."""
+    texts = [path.read_text() for path in out.glob("ray/*/*/result.json")]
+    lines = [json.loads(line) for text in texts for line in text.split("\n")[:-1]]  # the last one may be half written
+    return {line["hash"]: line["round"] for line in lines}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +117,7 @@ def test_two_commands_on_one_folder_share_the_trials_and_run_none_twice(
     texts = [command.communicate(timeout=250)[0] for command in commands]
     assert [command.returncode for command in commands] == [0, 0]
     ended = [line for text in texts for line in text.splitlines() if "last round" in line]
-    here = [line.partition("; ")[2] for line in ended if "run elsewhere" not in line]
+    here = [line.partition("; ")[2] for line in ended if not line.endswith(("(run elsewhere)", "(found in the store)"))]
     assert len(here) == len(set(here)) == TRIALS, texts
     assert results(out) == undisturbed
     assert not list((out / "leases").iterdir())
@@ -119,7 +127,8 @@ def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp
     file, out = study_file(tmp_path, 30_000, (8,)), tmp_path / "out"
     process = start(file, out)
     try:
-        wait_until(lambda: sum(path.stat().st_size > 2000 for path in out.glob("ray/*/*/result.json")) == 2)
+        wait_until(lambda: len(reported(out)) == 2 and min(reported(out).values()) > 1)
+        before = reported(out)
         process.send_signal(signal.SIGINT)
         text, error = process.communicate(timeout=60)
     finally:
@@ -134,7 +143,7 @@ def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp
     for folder in {path.parent for path in checkpoints}:
         simulation = Simulation(study.trials[folder.name])
         assert restore(simulation, folder) == []
-        assert simulation.state.round > 10
+        assert simulation.state.round >= before[folder.name]
 
 
 @pytest.mark.usefixtures("two_cpus")

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedbench.base.files import write_text
 from fedbench.reports.agreement import RULE, compared
@@ -24,6 +25,10 @@ from fedbench.store.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
+NOTHING = "-"
+WORDS = {NOTHING, "diverged", "failed"}  # in place of numbers
+LONGEST = 20  # letters of a word that is never broken
+FRAME = 3  # letters that a column takes beside its text
 AGREEMENT_WORDS = {"equal": "equal", "close": "close", "differs": "differ"}
 
 
@@ -49,14 +54,59 @@ def show(study: ScaledStudy, report: Report) -> None:
 
 
 def show_sheet(sheet: Sheet) -> None:
-    """Print a table, its cells in several lines: narrow enough for most terminals."""
+    """Print a table, its cells in several lines, and columns for which the screen has no room as another table."""
     print(f"\n{sheet.caption}")
-    table = Table(show_lines=True)
-    for head, numeric in zip(sheet.heads, sheet.numeric, strict=True):
-        table.add_column(escape(head), justify="right" if numeric else "left", overflow="fold")
-    for row in sheet.texts(_bold, escape):
-        table.add_row(*map(_broken, row))
-    Console().print(table)
+    rows, columns = _filled(sheet)
+    if gaps := len(sheet.rows) - len(rows) + len(sheet.heads) - len(columns):
+        print(f"{gaps} rows and columns without any number are left out here")
+    console, numeric = Console(), sheet.numeric
+    heads = [escape(head) for head in sheet.heads]
+    texts = [list(map(_broken, row)) for row in sheet.texts(_bold, escape)]
+    widths = [max(_width(cell) for cell in column) for column in zip(heads, *texts, strict=True)]
+    for part in _parts(columns, _labels(sheet), widths, console.width):
+        table = Table(show_lines=True)
+        for column in part:
+            side: Literal["right", "left"] = "right" if numeric[column] else "left"
+            table.add_column(heads[column], justify=side, overflow="fold", min_width=min(widths[column], LONGEST))
+        for row in rows:
+            table.add_row(*(texts[row][column] for column in part))
+        console.print(table)
+
+
+def _labels(sheet: Sheet) -> list[int]:
+    """The columns that say what a row is."""
+    cells = enumerate(zip(*sheet.rows, strict=True))
+    return [i for i, column in cells if any(isinstance(c, str) and c not in WORDS for c in column)]
+
+
+def _filled(sheet: Sheet) -> tuple[list[int], list[int]]:
+    """The rows and the columns that have something to show; all, if none has."""
+    labels = _labels(sheet)
+    empty = [[column not in labels and cell == NOTHING for column, cell in enumerate(row)] for row in sheet.rows]
+    rows = [i for i, row in enumerate(empty) if sum(row) < len(row) - len(labels)]
+    columns = [i for i, column in enumerate(zip(*empty, strict=True)) if not all(column)]
+    return (rows, columns) if rows else (list(range(len(empty))), list(range(len(sheet.heads))))
+
+
+def _parts(columns: Sequence[int], labels: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns in as many tables as it takes, each with those that say what a row is; room: letters of a line."""
+    named = [column for column in columns if column in labels]
+    parts, used = [list(named)], FRAME + sum(FRAME + widths[column] for column in named)
+    left = room - used
+    for column in columns:
+        if column in labels:
+            continue
+        left -= FRAME + widths[column]
+        if left < 0 and len(parts[-1]) > len(named):
+            parts.append(list(named))
+            left = room - used - FRAME - widths[column]
+        parts[-1].append(column)
+    return parts
+
+
+def _width(text: str) -> int:
+    """Letters of the longest word of a text as it stands on the screen."""
+    return max((len(word) for word in Text.from_markup(text).plain.split()), default=0)
 
 
 def _bold(entry: Entry) -> str:

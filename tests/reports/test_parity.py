@@ -42,12 +42,12 @@ def test_a_cell_that_cannot_be_compared_says_why(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         "title: x\nshows: x\nbase: {method.name: fixed_gamma}\ngrid: {method.gamma: [1.0, 0.9]}\nseeds: [8]\n"
-        "tables: {a: {rows: [], columns: [method.gamma]}}\nscales: {paper: {}}\nreference: {tolerance: 1, a: [[50, 50]], "
-        "not_comparable: [{where: {method.gamma: [0.9]}, why: theirs has no momentum}]}\n"
+        "tables: {a: {rows: [], columns: [method.gamma]}}\nscales: {paper: {}}\n"
+        "reference: {tolerance: 1, a: [[50, 50]], not_comparable: [{where: {method.gamma: [0.9]}, why: no momentum}]}\n"
     )
     frame = checked(str(path), tmp_path / "out", lambda labels, seed: 0.5)
     assert list(frame["verdict"]) == ["agrees", "not comparable"]
-    assert frame.loc[1, "remark"] == "theirs has no momentum"
+    assert frame.loc[1, "remark"] == "no momentum"
 
 
 def test_a_guessed_setting_is_said_so(tmp_path: Path) -> None:

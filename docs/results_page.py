@@ -151,7 +151,8 @@ def _machine(shown: Shown, table: Table) -> str:
     for trial in shown.trials.values():
         where = json.loads(read(trial.path / "environment.json"))
         versions = ", ".join(f"{name} {where[name]}" for name in ("fedbench", "torch", "numpy", "python"))
-        places.setdefault(f"{where['device_name']}, {where['threads']} threads|{versions}", []).append(trial)
+        threads = f"{where['threads']} thread{'s' * (where['threads'] != 1)}"
+        places.setdefault(f"{where['device_name']}, {threads}|{versions}", []).append(trial)
     rows = []
     for place, trials in sorted(places.items()):
         hours = [sum(t.summary[f"seconds_{part}"] for part in ("train", "server", "eval")) / 3600 for t in trials]

@@ -63,9 +63,8 @@ class StoredTrial:
             where = json.loads(read(self.path / "environment.json"))
         except OSError:
             return "unknown"
-        return (
-            f"{where['device_name']}, {where['threads']} threads, torch {where['torch']}, fedbench {where['fedbench']}"
-        )
+        threads = f"{where['threads']} thread{'s' * (where['threads'] != 1)}"
+        return f"{where['device_name']}, {threads}, torch {where['torch']}, fedbench {where['fedbench']}"
 
     def files(self) -> dict[str, bytes]:
         """All files of the entry, its mark included."""

@@ -1,0 +1,223 @@
+"""A cluster of machines that share no folder, for real: each in namespaces of its own."""
+
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedbench.data.sets.fashion_mnist import DEBIAN
+from fedbench.reports.report import make_report
+from fedbench.specs.expand import expand
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.tune.versions import PACKAGE
+from tests.helpers import results
+from tests.tune.machines import PORT, Machines, Process, reason_to_skip, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip())]
+HEAD, STEADY, OTHER, LATE = 1, 2, 3, 4
+TRIALS = 6
+
+RULE = """
+from typing import Literal
+
+from beside import FACTOR
+from fedbench.data.base import Arrays, Dataset, register_dataset
+from fedbench.methods import Cohort, Method, MethodSettings, Server, Update, register_method
+
+
+class ShrunkSettings(MethodSettings):
+    name: Literal["shrunk"] = "shrunk"
+
+
+@register_method()
+class Shrunk(Method[ShrunkSettings]):
+    Settings = ShrunkSettings
+
+    def aggregate(self, cohort: Cohort, state: object, server: Server) -> Update:
+        return Update(w=FACTOR * (cohort.p @ cohort.W), lambda_=cohort.p)
+"""
+
+DATA = """
+import numpy as np
+
+
+def load(data_dir):
+    parts = np.load(data_dir / "own.npz")
+    return Arrays(*(parts[field] for field in Arrays._fields))
+
+
+register_dataset(Dataset("own", (1, 8, 8), 10, 1000, 500, load, defaults={"model": "mlp"}))
+"""
+
+STUDY = """
+title: Mine
+shows: Something.
+import: [rule]
+base: {data.name: %s, data.train_size: 600, data.test_size: 300, clients.count: 5, clients.batch_size: 32, rounds: %d}
+grid:
+  data.alpha: [100, 1, 0.5]
+  method:
+    FedAvg: {method.name: fedavg}
+    Shrunk: {method.name: shrunk}
+seeds: [8]
+baseline: {method: FedAvg}
+tables:
+  accuracy: {rows: [data.alpha], columns: [method], best: row}
+scales:
+  quick: {}
+"""
+ROUNDS = 120
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """All that the machines do not share; a short path, since sockets of Ray's are below it."""
+    path = Path(tempfile.mkdtemp(prefix="fb-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path) -> Path:
+    """A study with a method of one's own, which imports from beside it; on Fashion-MNIST where that is at hand."""
+    (folder / "study").mkdir()
+    (folder / "data").mkdir()
+    (folder / "study" / "rule.py").write_text(RULE + DATA)
+    (folder / "study" / "beside.py").write_text("FACTOR = 0.99\n")
+    name = "fashion_mnist"
+    if (DEBIAN / "fashion-mnist").is_dir():
+        shutil.copytree(DEBIAN / "fashion-mnist", folder / "data" / "fashion-mnist")
+    else:
+        name = "own"
+    own_data(folder / "data" / "own.npz")
+    path = folder / "study" / "mine.yaml"
+    path.write_text(STUDY % (name, ROUNDS))
+    return path
+
+
+def own_data(file: Path) -> None:
+    import numpy as np
+
+    draw = np.random.default_rng(8)
+    labels = {"train": draw.integers(0, 10, 1000), "test": draw.integers(0, 10, 500)}
+    parts = {f"{part}_labels": of for part, of in labels.items()}
+    for part, of in labels.items():
+        noise = draw.integers(0, 120, (len(of), 8, 8, 1))
+        noise[np.arange(len(of)), of % 8, of // 2] += 130
+        parts[f"{part}_images"] = noise.astype(np.uint8)
+    np.savez(file, **parts)
+
+
+@pytest.fixture(scope="module")
+def machines(folder: Path) -> Iterator[Machines]:
+    """A head that runs no trials, a machine like it, and one with another fedbench."""
+    lab = Machines(folder, hidden=[DEBIAN])
+    other = Path(tempfile.mkdtemp(prefix="fb-other-"))
+    shutil.copytree(PACKAGE, other / "fedbench", ignore=shutil.ignore_patterns("__pycache__"))
+    identity = other / "fedbench" / "config" / "identity.py"
+    identity.write_text(identity.read_text().replace("SIMULATION_VERSION = 1", "SIMULATION_VERSION = 2"))
+    try:
+        lab.ray(HEAD, cpus=0, environment=surroundings(folder), head=True)
+        wait_until(lambda: lab.joined(HEAD))
+        lab.ray(STEADY, cpus=1, environment=surroundings(folder))
+        lab.ray(OTHER, cpus=1, environment=surroundings(folder, other))
+        wait_until(lambda: lab.joined(STEADY) and lab.joined(OTHER))
+        yield lab
+    finally:
+        lab.close()
+        shutil.rmtree(other)
+
+
+def surroundings(folder: Path, code: Path = PACKAGE.parent) -> dict[str, str]:
+    return {
+        "PYTHONPATH": str(code),
+        "FEDBENCH_CACHE": f"{folder}/cache",
+        "HOME": str(folder),
+        "RAY_AUTH_MODE": "disabled",
+    }
+
+
+def start(machines: Machines, study: Path, *more: str) -> Process:
+    """The study's command, on the head."""
+    folder = machines.folder
+    words = [sys.executable, "-m", "fedbench.study", str(study), f"--out={folder}/out", f"--data-dir={folder}/data"]
+    words += [f"--address={machines.address(HEAD)}:{PORT}", *more]
+    return machines.start(HEAD, *words, environment=surroundings(folder), alone=False)
+
+
+def stored(out: Path) -> int:
+    return len(list((out / "trials").glob("[0-9a-f]*"))) if (out / "trials").is_dir() else 0
+
+
+def reports(out: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """The rounds that Tune has heard of."""
+    texts = [path.read_text() for path in out.glob("ray/*/*/result.json")]
+    lines = [json.loads(line) for text in texts for line in text.split("\n")[:-1]]  # the last may be half written
+    return [line for line in lines if line["round"] and line["timestamp"] >= since]
+
+
+def undisturbed(study: Path, out: Path, data: Path) -> tuple[str, str]:
+    """The results on one machine: one trial after the other, in this process, without Ray."""
+    expanded = expand(str(study), "quick", changes={}, only={}, seeds=None)
+    store = Store(out)
+    store.prepare()
+    for config in expanded.trials.values():
+        assert execute(config, store, data).status == "done"
+    make_report(expanded, store)
+    return results(out)
+
+
+def test_a_node_with_another_version_is_refused_in_one_line_before_trials_start(
+    machines: Machines, study: Path
+) -> None:
+    address = machines.address(OTHER)
+    process = start(machines, study)
+    text, error = process.communicate(timeout=200)
+    assert process.returncode == 2, (text, error)
+    assert len(error.strip().splitlines()) == 1
+    assert f"node {address} has fedbench 0.1.0 (simulation 2, source" in error
+    assert "this command has fedbench 0.1.0 (simulation 1, source" in error
+    assert "--ship" in error
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_them(
+    machines: Machines, study: Path, tmp_path: Path
+) -> None:
+    out = machines.folder / "out"
+    checkpoints = Path(tempfile.mkdtemp(prefix="fb-checkpoints-"))  # the one place that all machines see
+    try:
+        process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
+        wait_until(lambda: bool(reports(out)))
+        process.send_signal(signal.SIGTERM)
+        text, error = process.communicate(timeout=100)
+        assert process.returncode == 143, (text, error)
+        assert "sending data set" in text
+        stopped = {path.parent.name: int(path.stem[-6:]) for path in checkpoints.glob("*/round-*.ckpt")}
+        assert stopped, "trials have ended their round, and written a checkpoint"
+
+        again = time.time()
+        process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
+        wait_until(lambda: stored(out) > 0)
+        machines.kill(STEADY)
+        machines.ray(LATE, cpus=1, environment=surroundings(machines.folder))
+        text, error = process.communicate(timeout=250)
+        assert process.returncode == 0, (text, error)
+        assert text.count("do not share") == 1
+        heard = reports(out, since=again)
+        assert {line["node_ip"] for line in heard} >= {machines.address(number) for number in (OTHER, LATE)}
+        for hash_, round_ in stopped.items():
+            assert all(line["round"] >= round_ for line in heard if line["hash"] == hash_), "it goes on where it was"
+        assert not list(checkpoints.iterdir())
+        assert not list((out / "leases").iterdir())
+    finally:
+        shutil.rmtree(checkpoints)
+    assert results(out) == undisturbed(study, tmp_path / "out", machines.folder / "data")

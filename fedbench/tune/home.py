@@ -66,7 +66,7 @@ class Home(tune.Callback):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._came:
             finished = [path.name for path in self.store.trials.glob("[0-9a-f]*")]
-            ask(self.fleet.apart - self.fleet.refused, tidy, self.store.name(), finished, seconds=TIDY_SECONDS)
+            ask(self.fleet.fit() & self.fleet.apart, tidy, self.store.name(), finished, seconds=TIDY_SECONDS)
         self._stack.close()
 
     def _go(self) -> None:

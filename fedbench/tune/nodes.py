@@ -102,9 +102,13 @@ class Fleet:
     def late(self) -> list[str]:
         """Look again, later; nodes that are not fit get no more trials. If none is left, that is an error."""
         complaints = self.look()
-        if complaints and not alive().keys() - self.refused:
+        if complaints and not self.fit():
             raise UserError(complaints[0])
         return complaints
+
+    def fit(self) -> set[str]:
+        """The nodes that there are now and may run trials."""
+        return alive().keys() - self.refused
 
 
 def without(nodes: Collection[str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Checkpoints in a file system of any kind, beside the folder in which a run keeps them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ def check_place(uri: str) -> str:
     uri = uri if "://" in uri else str(Path(uri).expanduser().absolute())
     try:
         files, path = opened(uri)
-        files.create_dir(path)
+        files.get_file_info(path)
     except Exception as error:  # pyarrow's, fsspec's, and those of what they import
         raise UserError(f"--checkpoints {uri}: cannot be used ({first_line(error)})") from error
     return uri
@@ -47,11 +47,12 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-def removed(uri: str, hash_: str) -> None:
-    """Remove a trial's checkpoints, if there are any."""
-    files, root = opened(uri)
-    with suppress(OSError):
-        files.delete_dir(f"{root}/{hash_}")
+def forget(uri: str | None, hashes: Iterable[str]) -> None:
+    """Remove the checkpoints of trials from such a place, if there is one and it has any."""
+    for hash_ in hashes if uri else ():
+        files, root = opened(str(uri))
+        with suppress(OSError):
+            files.delete_dir(f"{root}/{hash_}")
 
 
 class Mirror(Callback[Simulation, Record]):

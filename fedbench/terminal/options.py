@@ -203,6 +203,15 @@ def check_resources(options: argparse.Namespace) -> None:
         raise UserError("--ship: goes with --address")
 
 
+def checkpoint_place(uri: str | None) -> str | None:
+    """Where --checkpoints keeps them, if it was said; a place that cannot be used is an error."""
+    if uri is None:
+        return None
+    from fedbench.store.mirror import check_place  # imports torch
+
+    return check_place(uri)
+
+
 def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kind: str = "") -> RunOptions:
     """What the runner needs to know; `modules` are those that the study or space file imports.
 
@@ -222,7 +231,7 @@ def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kin
         dashboard=options.dashboard,
         autoscaling=options.autoscaling,
         ship=options.ship,
-        checkpoints=options.checkpoints,
+        checkpoints=checkpoint_place(options.checkpoints),
         modules=(*options.modules, *modules),
         trackers=tuple(options.track),
     )

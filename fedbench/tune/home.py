@@ -43,7 +43,7 @@ class Home(tune.Callback):
         self.asked: Callable[[], int] = lambda: 0
         self.board = Board(uuid.uuid4().hex)
         self._sign = Lease(self.store.out.resolve() / "leases" / f"{SIGN}{self.board.command}")
-        self.fleet = Fleet(str(self._sign.file), self._sign.owner)
+        self.fleet = Fleet(str(self._sign.file), self._sign.owner, say)
         self._leases: dict[str, ExitStack] = {}
         self._stack, self._served, self._told = ExitStack(), 0.0, False
         self._came = False
@@ -53,14 +53,17 @@ class Home(tune.Callback):
         return {}
 
     def __enter__(self) -> Self:
-        if not self.idle:
-            for left in self._sign.file.parent.glob(f"{SIGN}*"):  # by commands that were killed
-                if (holder := read(left)) and dead(holder):
-                    drop(left, holder)
-            self._stack.enter_context(self._sign)
-            self._stack.callback(self._go)
+        if self.idle:
+            return self
+        for left in self._sign.file.parent.glob(f"{SIGN}*"):  # by commands that were killed
+            if (holder := read(left)) and dead(holder):
+                drop(left, holder)
+        with ExitStack() as stack:
+            stack.enter_context(self._sign)
+            stack.callback(self._go)
             self.fleet.check()
-            self._tell()
+            self._stack = stack.pop_all()
+        self._tell()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

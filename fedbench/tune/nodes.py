@@ -31,7 +31,7 @@ def ask(
     The question is a task that takes nothing of a node, so that it never waits for trials. last: whether the process
     that answers ends then.
     """
-    task: Any = ray.remote(num_cpus=0, max_retries=0, max_calls=int(last))(question)
+    task: Any = ray.remote(num_cpus=0, max_retries=1, max_calls=int(last))(question)
     asked = {
         node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*about)
         for node in nodes
@@ -40,8 +40,10 @@ def ask(
     for node, answer in asked.items():
         try:
             answers[node] = ray.get(answer, timeout=max(0.1, deadline - time.monotonic()))
-        except Exception:  # Ray raises its own, and whatever the task did
+        except ray.exceptions.GetTimeoutError:
             ray.cancel(answer, force=True)
+        except Exception:  # Ray raises its own, and whatever the task did
+            continue
     return answers
 
 
@@ -67,28 +69,28 @@ def question() -> Callable[[str, str], dict[str, Any]]:
 class Fleet:
     """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `apart`: share no folder."""
 
-    def __init__(self, sign: str, owner: str) -> None:
+    def __init__(self, sign: str, owner: str, say: Callable[[str], None]) -> None:
         self.refused: set[str] = set()
         self.apart: set[str] = set()
+        self.say = say
         self._about = (sign, owner)
         self._asked: set[str] = set()
 
     def look(self) -> list[str]:
-        """Ask the nodes that are new; a line for each that is not fit."""
+        """Ask the nodes that are new; a line for each with other versions. One that does not answer is left out."""
         there = alive()
-        new = [node for node in there if node not in self._asked]
+        new = there.keys() - self._asked
         answers = ask(new, question(), *self._about)
         complaints = []
-        for node in new:
-            if node not in answers:
-                if node not in alive():
-                    continue
-                line = f"node {there[node]} does not answer"
-            else:
-                line = complaint(there[node], answers[node]["versions"], versions())
-                self.apart |= set() if answers[node]["shares"] else {node}
+        for node in sorted(new & (answers.keys() | alive().keys())):
             self._asked.add(node)
-            if line:
+            if node not in answers:
+                self.say(f"node {there[node]} does not answer; it gets no trials")
+                self.refused.add(node)
+                continue
+            if not answers[node]["shares"]:
+                self.apart.add(node)
+            if line := complaint(there[node], answers[node]["versions"], versions()):
                 self.refused.add(node)
                 complaints.append(line)
         return complaints

@@ -99,11 +99,21 @@ class Machines:
         ray += [f"--num-cpus={cpus}", "--object-store-memory=200000000", "--disable-usage-stats", "--block"]
         self.start(number, *ray, environment=environment, alone=not head, output=subprocess.DEVNULL)
 
+    def has(self, number: int) -> bool:
+        """Whether there is a machine of this number."""
+        return f"{self.name}-{number}" in self._spaces
+
     def joined(self, number: int) -> bool:
         """Whether a machine's node is up."""
-        return any(
-            "raylet" in path.read_text() for pid in self._pids(number) if (path := Path(f"/proc/{pid}/comm")).exists()
-        )
+        return bool(self._raylets(number))
+
+    def listed(self, number: int, folder: str) -> list[str]:
+        """What is in a folder, as a machine sees it."""
+        return os.listdir(f"/proc/{self._raylets(number)[0]}/root{self.folder}/{folder}")
+
+    def _raylets(self, number: int) -> list[int]:
+        comms = {pid: Path(f"/proc/{pid}/comm") for pid in self._pids(number)}
+        return [pid for pid, comm in comms.items() if comm.exists() and comm.read_text().strip() == "raylet"]
 
     def _pids(self, number: int | str) -> list[int]:
         return [int(pid) for pid in run("ip", "netns", "pids", f"{self.name}-{number}").stdout.split()]

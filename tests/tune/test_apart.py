@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedbench.data.sets.fashion_mnist import DEBIAN
@@ -21,9 +22,12 @@ from fedbench.tune.versions import PACKAGE
 from tests.helpers import results
 from tests.tune.machines import PORT, Machines, Process, reason_to_skip, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip())]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip()),
+]
 HEAD, STEADY, OTHER, LATE = 1, 2, 3, 4
-TRIALS = 6
 
 RULE = """
 import os
@@ -31,6 +35,7 @@ import time
 from typing import Literal
 
 from beside import shrunk
+
 from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.methods import Cohort, Method, MethodSettings, Server, Update, register_method
 
@@ -59,8 +64,7 @@ import numpy as np
 
 
 def load(data_dir):
-    parts = np.load(data_dir / "own.npz")
-    return Arrays(*(parts[field] for field in Arrays._fields))
+    return Arrays(*(np.load(data_dir / f"{field}.npy") for field in Arrays._fields))
 
 
 register_dataset(Dataset("own", (1, 8, 8), 10, 1000, 500, load, defaults={"model": "mlp"}))
@@ -72,7 +76,7 @@ shows: Something.
 import: [rule]
 base: {data.name: %s, data.train_size: 300, data.test_size: 300, clients.count: 5, rounds: 20, method.name: shrunk}
 grid:
-  data.alpha: [100, 1, 0.5]
+  data.alpha: [100, 1, 0.5, 0.3]
   method.factor: [1.0, 0.99]
 seeds: [8]
 baseline: {method.factor: 1.0}
@@ -99,48 +103,49 @@ def study(folder: Path) -> Path:
     (folder / "data").mkdir()
     (folder / "study" / "rule.py").write_text(RULE + DATA)
     (folder / "study" / "beside.py").write_text(BESIDE)
-    name = "fashion_mnist"
-    if (DEBIAN / "fashion-mnist").is_dir():
-        shutil.copytree(DEBIAN / "fashion-mnist", folder / "data" / "fashion-mnist")
+    name = "fashion_mnist" if (DEBIAN / "fashion-mnist").is_dir() else "own"
+    if name == "own":
+        own_data(folder / "data")
     else:
-        name = "own"
-    own_data(folder / "data" / "own.npz")
+        shutil.copytree(DEBIAN / "fashion-mnist", folder / "data" / "fashion-mnist")
     path = folder / "study" / "mine.yaml"
     path.write_text(STUDY % name)
     return path
 
 
-def own_data(file: Path) -> None:
-    import numpy as np
-
+def own_data(folder: Path) -> None:
+    """Noise, and a brighter pixel for each class."""
     draw = np.random.default_rng(8)
-    labels = {"train": draw.integers(0, 10, 1000), "test": draw.integers(0, 10, 500)}
-    parts = {f"{part}_labels": of for part, of in labels.items()}
-    for part, of in labels.items():
-        noise = draw.integers(0, 120, (len(of), 8, 8, 1))
-        noise[np.arange(len(of)), of % 8, of // 2] += 130
-        parts[f"{part}_images"] = noise.astype(np.uint8)
-    np.savez(file, **parts)
+    for part, size in (("train", 1000), ("test", 500)):
+        labels, images = draw.integers(0, 10, size), draw.integers(0, 120, (size, 8, 8, 1))
+        images[np.arange(size), labels % 8, labels // 2] += 130
+        np.save(folder / f"{part}_labels.npy", labels)
+        np.save(folder / f"{part}_images.npy", images.astype(np.uint8))
 
 
 @pytest.fixture(scope="module")
 def machines(folder: Path) -> Iterator[Machines]:
-    """A head that runs no trials, a machine like it, and one with another fedbench."""
+    """A head that runs no trials, and a machine that does."""
     lab = Machines(folder, hidden=[DEBIAN])
-    other = Path(tempfile.mkdtemp(prefix="fb-other-"))
-    shutil.copytree(PACKAGE, other / "fedbench", ignore=shutil.ignore_patterns("__pycache__"))
-    identity = other / "fedbench" / "config" / "identity.py"
-    identity.write_text(identity.read_text().replace("SIMULATION_VERSION = 1", "SIMULATION_VERSION = 2"))
     try:
         lab.ray(HEAD, cpus=0, environment=surroundings(folder), head=True)
         wait_until(lambda: lab.joined(HEAD))
         lab.ray(STEADY, cpus=1, environment=surroundings(folder))
-        lab.ray(OTHER, cpus=1, environment=surroundings(folder, other))
-        wait_until(lambda: lab.joined(STEADY) and lab.joined(OTHER))
+        wait_until(lambda: lab.joined(STEADY))
         yield lab
     finally:
         lab.close()
-        shutil.rmtree(other)
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Path]:
+    """Where another fedbench is."""
+    path = Path(tempfile.mkdtemp(prefix="fb-other-"))
+    shutil.copytree(PACKAGE, path / "fedbench", ignore=shutil.ignore_patterns("__pycache__"))
+    identity = path / "fedbench" / "config" / "identity.py"
+    identity.write_text(identity.read_text().replace("SIMULATION_VERSION = 1", "SIMULATION_VERSION = 2"))
+    yield path
+    shutil.rmtree(path)
 
 
 def surroundings(folder: Path, code: Path = PACKAGE.parent) -> dict[str, str]:
@@ -166,10 +171,15 @@ def stored(out: Path) -> int:
 
 
 def reports(out: Path, since: float = 0.0) -> list[dict[str, Any]]:
-    """The rounds that Tune has heard of."""
+    """What Tune has heard of trials."""
     texts = [path.read_text() for path in out.glob("ray/*/*/result.json")]
     lines = [json.loads(line) for text in texts for line in text.split("\n")[:-1]]  # the last may be half written
-    return [line for line in lines if line["round"] and line["timestamp"] >= since]
+    return [line for line in lines if line["timestamp"] >= since]
+
+
+def rounds(out: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """The reports of rounds."""
+    return [line for line in reports(out, since) if line["round"]]
 
 
 def undisturbed(study: Path, out: Path, data: Path) -> tuple[str, str]:
@@ -183,12 +193,26 @@ def undisturbed(study: Path, out: Path, data: Path) -> tuple[str, str]:
     return results(out)
 
 
-def test_a_node_with_another_version_is_refused_in_one_line_before_trials_start(
-    machines: Machines, study: Path
+def test_a_node_with_another_version_gets_no_trials_if_it_joins_late_and_is_refused_before_they_start(
+    machines: Machines, study: Path, other: Path
 ) -> None:
-    address = machines.address(OTHER)
+    out, address = machines.folder / "out", machines.address(OTHER)
     process = start(machines, study)
-    text, error = process.communicate(timeout=200)
+    wait_until(lambda: bool(rounds(out)))
+    machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, other))
+    wait_until(lambda: any(line["status"] == "refused" for line in reports(out)))
+    refused = time.time()
+    wait_until(lambda: bool(rounds(out, since=refused + 1)) and stored(out) > 1)
+    process.send_signal(signal.SIGTERM)
+    text, error = process.communicate(timeout=100)
+    assert process.returncode == 143, (text, error)
+    assert text.count("do not share") == 1
+    assert "checkpoints stay on the nodes" in text
+    assert f"warning: node {address} has fedbench 0.1.0 (simulation 2, source" in error
+    assert {line["node_ip"] for line in rounds(out)} == {machines.address(STEADY)}
+
+    process = start(machines, study)
+    text, error = process.communicate(timeout=100)
     assert process.returncode == 2, (text, error)
     assert len(error.strip().splitlines()) == 1
     assert f"node {address} has fedbench 0.1.0 (simulation 2, source" in error
@@ -198,13 +222,15 @@ def test_a_node_with_another_version_is_refused_in_one_line_before_trials_start(
 
 @pytest.mark.usefixtures("forgotten")
 def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_them(
-    machines: Machines, study: Path, tmp_path: Path
+    machines: Machines, study: Path, other: Path, tmp_path: Path
 ) -> None:
-    out = machines.folder / "out"
+    out, begun = machines.folder / "out", time.time()
+    if not machines.has(OTHER):
+        machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, other))
     checkpoints = Path(tempfile.mkdtemp(prefix="fb-checkpoints-"))  # the one place that all machines see
     try:
         process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
-        wait_until(lambda: bool(reports(out)))
+        wait_until(lambda: bool(rounds(out, begun)))
         process.send_signal(signal.SIGTERM)
         text, error = process.communicate(timeout=100)
         assert process.returncode == 143, (text, error)
@@ -212,21 +238,23 @@ def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_t
         stopped = {path.parent.name: int(path.stem[-6:]) for path in checkpoints.glob("*/round-*.ckpt")}
         assert stopped, "trials have ended their round, and written a checkpoint"
 
-        again = time.time()
+        again, done = time.time(), stored(out)
         process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
-        wait_until(lambda: bool(reports(out, since=again)))
+        wait_until(lambda: bool(rounds(out, again)))
         machines.ray(LATE, cpus=1, environment=surroundings(machines.folder))
-        wait_until(lambda: stored(out) > 0)
+        wait_until(lambda: stored(out) > done)
         machines.kill(STEADY)
         text, error = process.communicate(timeout=250)
         assert process.returncode == 0, (text, error)
-        assert text.count("do not share") == 1
-        heard = reports(out, since=again)
+        heard = rounds(out, again)
         assert {line["node_ip"] for line in heard} >= {machines.address(number) for number in (OTHER, LATE)}
         for hash_, round_ in stopped.items():
             assert all(line["round"] >= round_ for line in heard if line["hash"] == hash_), "it goes on where it was"
         assert not list(checkpoints.iterdir())
         assert not list((out / "leases").iterdir())
+        for number in (OTHER, LATE):
+            assert len(machines.listed(number, "cache/arrays")) == 1, "data come once to a machine"
+            assert machines.listed(number, "cache/away") == [], "what is home is not kept"
     finally:
         shutil.rmtree(checkpoints)
     assert results(out) == undisturbed(study, tmp_path / "out", machines.folder / "data")

@@ -15,7 +15,7 @@ from fedbench.store.execute import execute, record_failure
 from fedbench.store.store import Store
 from fedbench.tune.away import Place, away_folder, sees
 from fedbench.tune.board import Board, StopNote
-from fedbench.tune.freight import digest_of, sent
+from fedbench.tune.freight import digest_of, received, sent
 from fedbench.tune.home import Home
 from fedbench.tune.options import RunOptions
 
@@ -96,6 +96,10 @@ def test_what_is_lost_or_altered_on_the_way_is_run_again(home: Home, tiny: Tiny)
     worker: Any = ray.remote(num_cpus=0)(Sender).remote()
     reference = ray.get(worker.send.remote({"entry": files, "more": {}}))
     ray.kill(worker)
+    with pytest.raises(ray.exceptions.RayError):  # once Ray has noticed
+        for _ in range(600):
+            received(reference, 60)
+            time.sleep(0.1)
     assert home.taken_in({**ended, "freight": reference})["status"] == "lost", "it is gone with its process"
     assert not home.store.get(config.hash)
     outside = {"../outside": b"", "/outside": b""}

@@ -146,14 +146,14 @@ def test_every_option_of_the_command_is_a_keyword() -> None:
         **{"only": {"data.alpha": [100, 0.1]}, "modules": ["a", "b"], "track": ("mlflow", "wandb"), "dry_run": True},
         **{"fresh": True, "strict": False, "data_dir": Path("data"), "address": "auto", "autoscaling": True},
         **{"cpus_per_trial": 2, "gpus_per_trial": 0.5, "max_concurrent": 3, "max_failures": 1, "dashboard": False},
-        **{"resources": ["TPU=1"]},
+        **{"resources": ["TPU=1"], "ship": True, "checkpoints": "s3://bucket"},
     }
     wanted = "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
     wanted += (
         "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --dry-run --fresh --data-dir data "
     )
     wanted += "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --max-concurrent 3 --max-failures 1"
-    wanted += " --resources TPU=1"
+    wanted += " --resources TPU=1 --ship --checkpoints s3://bucket"
     assert parsed(parser(), "smoke", given)[0] == parser().parse_args(wanted.split())
     every = {action.dest for action in parser()._actions} - {"help", "list", "json", "name"}
     assert set(given) == every

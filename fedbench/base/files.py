@@ -2,6 +2,7 @@
 
 import json
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,20 @@ def write_bytes(path: Path, content: bytes) -> Path:
     finally:
         scratch.unlink(missing_ok=True)
     return path
+
+
+def write_once(path: Path, content: bytes) -> bool:
+    """Write a file that only its owner can read, unless it is there; of many at a time one does. Whether it was us."""
+    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    try:
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(content)
+        os.link(scratch, path)  # unlike a rename, never in place of one that is there
+    except FileExistsError:
+        return False
+    finally:
+        scratch.unlink(missing_ok=True)
+    return True
 
 
 def write_text(path: Path, content: str) -> Path:

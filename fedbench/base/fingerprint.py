@@ -25,22 +25,32 @@ def outside_module() -> str | None:
 
 def fingerprint(module: str) -> str | None:
     """A digest of the source of a module, and of the modules beside it that it imports; None where there is no file."""
+    found = sources(module)
+    if found is None:
+        return None
+    home, files = found
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:LENGTH]
+
+
+def sources(module: str) -> tuple[Path, set[Path]] | None:
+    """The folder that a module, or its package, lies in, its file, and those beside it that it imports."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if not file or not Path(file).is_file():
         return None
     up = module.count(".") + (Path(file).name == "__init__.py")
     above = Path(file).resolve().parents
-    home = above[min(up, len(above) - 1)]  # the folder that the module, or its package, lies in
-    digest, todo, seen = hashlib.sha256(), [Path(file).resolve()], set[Path]()
+    home = above[min(up, len(above) - 1)]
+    todo, seen = [Path(file).resolve()], set[Path]()
     while todo:
         path = todo.pop()
         if path in seen or not path.is_file():
             continue
         seen.add(path)
         todo += _beside(path, home, module.partition(".")[0])
-    for path in sorted(seen):
-        digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:LENGTH]
+    return home, seen
 
 
 def _beside(path: Path, home: Path, package: str) -> Iterator[Path]:

@@ -200,11 +200,22 @@ def cached(name: str, sources: Iterable[Path], load: Callable[[], Arrays]) -> Ar
     """Arrays through a `.npy` cache, opened copy-on-write: processes share pages, a write never reaches the file.
 
     The cache is keyed by the source files' paths, sizes and times, so a changed file is read (and verified) again.
-    Without a folder that can be written to, the arrays simply stay in memory.
     """
     signs = [f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}" for path in sources for stat in [path.stat()]]
     key = hashlib.sha256("\n".join([str(CACHE_FORMAT), *signs]).encode()).hexdigest()[:16]
-    folder = cache_dir() / "arrays" / f"{name}-{key}"
+    return kept(arrays_folder(name, key), load)
+
+
+def arrays_folder(name: str, key: str) -> Path:
+    """Where the arrays of a data set are cached."""
+    return cache_dir() / "arrays" / f"{name}-{key}"
+
+
+def kept(folder: Path, load: Callable[[], Arrays]) -> Arrays:
+    """The arrays in a folder of the cache, loaded where there are none.
+
+    Without a folder that can be written to, the arrays simply stay in memory.
+    """
     if not folder.is_dir():
         arrays = load()
         try:

@@ -5,7 +5,7 @@ import io
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -94,10 +94,17 @@ class Stopped(Exception):
     """A run was asked to stop; its checkpoint has been written."""
 
 
+class Sign(Protocol):
+    """What asks a run to stop by being there: a file, or whatever else a driver can make."""
+
+    def exists(self) -> bool:
+        """Whether it is there."""
+
+
 class StopFile(Callback[Simulation, Record]):
     """Ends a run after the round in which a file comes to be, with a checkpoint: how a driver stops other processes."""
 
-    def __init__(self, file: Path, folder: Path) -> None:
+    def __init__(self, file: Sign, folder: Path) -> None:
         self.file, self.folder = file, folder
 
     def round(self, run: Simulation, seen: Record) -> None:

@@ -16,6 +16,7 @@ from fedbench.data.base import Arrays, Dataset, Verifiable
 from fedbench.data.classes import Indices, Labels, class_order, longtail_counts
 from fedbench.data.partitions import PARTITIONS
 from fedbench.data.samples import Federation, Samples, Split
+from fedbench.data.supply import supplied
 from fedbench.simulation.corrupt import corrupt_labels, corrupted_clients, swapped_pairs
 
 
@@ -23,7 +24,7 @@ def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
     """Read a data set and hold it to its description; whatever its loader does wrong is one line."""
     what = f"data set '{dataset.name}'"
     try:
-        arrays = dataset.load(data_dir)
+        arrays = supplied(dataset, data_dir)
     except UserError:
         raise
     except Exception as error:  # of somebody's own loader

@@ -10,6 +10,7 @@ from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore
 from fedbench.store.environment import reset_peak_memory
 from fedbench.store.folder import TrialFolder
 from fedbench.store.leases import Lease
+from fedbench.store.mirror import Mirror
 from fedbench.store.store import Store, StoredTrial
 
 CHECKPOINT_SECONDS = 30.0
@@ -21,8 +22,11 @@ def execute(
     data_dir: Path | None,
     callbacks: Sequence[Callback[Simulation, Record]] = (),
     device: Callable[[], str] = lambda: "auto",
+    mirror: Mirror | None = None,
 ) -> StoredTrial:
     """Run a trial unless the store has it, on the device that `device()` names where the config leaves it open.
+
+    mirror: a second place for its checkpoints.
 
     An exception becomes an entry with its reason, tried again by the next command; one of the file system is not the
     trial's fault and is raised, and so are `Stopped` and, where another process runs it, `HeldElsewhereError`.
@@ -31,7 +35,7 @@ def execute(
         return _stored(config, store)
     with Lease(store.lease(config.hash)):
         if not store.finished([config.hash]):  # else by another process, just now
-            _run(config, store, data_dir, callbacks, device)
+            _run(config, store, data_dir, callbacks, device, mirror)
     return _stored(config, store)
 
 
@@ -48,6 +52,7 @@ def _run(
     data_dir: Path | None,
     callbacks: Sequence[Callback[Simulation, Record]],
     device: Callable[[], str],
+    mirror: Mirror | None,
 ) -> None:
     """Run a trial from its newest checkpoint, and store what becomes of it."""
     store.mend()
@@ -55,8 +60,11 @@ def _run(
         simulation = Simulation(config.on(device()) if config.run.device == "auto" else config, data_dir)
         reset_peak_memory(simulation.device)
         checkpoints = store.checkpoints(config.hash)
+        if mirror:
+            mirror.fetch()
         store.complaints += restore(simulation, checkpoints)
-        drive(simulation, [*callbacks, Checkpoints(checkpoints, seconds=CHECKPOINT_SECONDS), Entry(store)])
+        saving = [Checkpoints(checkpoints, seconds=CHECKPOINT_SECONDS), *([mirror] if mirror else [])]
+        drive(simulation, [*callbacks, *saving, Entry(store)])
     except (OSError, Stopped):
         raise
     except Exception as error:

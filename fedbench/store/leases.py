@@ -44,6 +44,11 @@ class Lease:
         self._over = threading.Event()
         self._beating = threading.Thread(target=self._keep_beating, daemon=True)
 
+    @property
+    def owner(self) -> str:
+        """What tells this holder from all others."""
+        return str(self._holder["owner"])
+
     def __enter__(self) -> Self:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         if not self._linked():

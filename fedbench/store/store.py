@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import RESULTS, write_bytes, write_json
+from fedbench.base.files import RESULTS, write_bytes, write_json, write_once
 from fedbench.base.packs import SUFFIX, read
 from fedbench.config import LAST_ROUNDS
 
@@ -106,6 +107,18 @@ class Store:
         """The file that says who runs a trial, while somebody does."""
         return self.out / "leases" / hash_
 
+    @property
+    def name_file(self) -> Path:
+        """Holds the folder's name, by which machines know it that do not see it."""
+        return self.out / "checkpoints" / ".name"
+
+    def name(self) -> str:
+        """The folder's name, made if it has none; of many at a time, one makes it."""
+        if not self.name_file.exists():
+            self.name_file.parent.mkdir(parents=True, exist_ok=True)
+            write_once(self.name_file, uuid.uuid4().hex.encode())
+        return self.name_file.read_text()
+
     def check(self) -> None:
         """Say why the folders could never be made, if that can be seen without making them."""
         try:
@@ -169,7 +182,11 @@ class Store:
         self.damaged.clear()
 
     def retire(self, hashes: Iterable[str]) -> None:
-        """Put entries out of sight, so that their trials are run again; they are removed once the new ones exist."""
+        """Put entries out of sight, so that their trials are run again; they are removed once the new ones exist.
+
+        Workers that have a copy of this folder's trials know it by its name, which changes.
+        """
+        self.name_file.unlink(missing_ok=True)
         for hash_ in hashes:
             self._sound.pop(hash_, None)
             shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
@@ -208,6 +225,23 @@ class Store:
             folder.rename(target)
         _remove(self._retired(hash_))
         shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
+
+    def take(self, hash_: str, files: Mapping[str, bytes]) -> None:
+        """Make files from elsewhere the entry of a trial; ValueError unless all are there and have their sums."""
+        try:
+            marker = json.loads(files[MARKER])
+            wrong = marker["hash"] != hash_ or any(
+                Path(name).name != name or hashlib.sha256(files[name]).hexdigest() != wanted
+                for name, wanted in marker["files"].items()
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not an entry ({error})") from error
+        if wrong:
+            raise ValueError("not what was sent")
+        with self.entry(hash_) as folder:
+            for name in marker["files"]:
+                write_bytes(folder / name, files[name])
+            self.commit(folder, hash_, marker["status"], marker["reason"], marker["summary"])
 
     def put(self, hash_: str, pack: bytes) -> None:
         """Make a pack the entry of a trial."""

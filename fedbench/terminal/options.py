@@ -123,6 +123,13 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
         action="store_true",
         help="the cluster grows on demand: wait for nodes that it lacks",
     )
+    add("--ship", action="store_true", help="send fedbench itself to the cluster's nodes, as it is here")
+    add(
+        "--checkpoints",
+        type=text("a place, a URI or a path"),
+        metavar="URI",
+        help="keep checkpoints of running trials there, too: s3://, gs://, hdfs:// or a path that all nodes see",
+    )
     add("--cpus-per-trial", type=float, default=1.0, metavar="N", help="CPUs, and threads, of each trial (1)")
     add(
         "--gpus-per-trial",
@@ -192,6 +199,17 @@ def check_resources(options: argparse.Namespace) -> None:
             raise UserError(f"{name} {value}: must be at least {least}")
     if options.autoscaling and not options.address:
         raise UserError("--autoscaling: goes with --address")
+    if options.ship and not options.address:
+        raise UserError("--ship: goes with --address")
+
+
+def checkpoint_place(uri: str | None) -> str | None:
+    """Where --checkpoints keeps them, if it was said; a place that cannot be used is an error."""
+    if uri is None:
+        return None
+    from fedbench.store.mirror import check_place  # imports torch
+
+    return check_place(uri)
 
 
 def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kind: str = "") -> RunOptions:
@@ -212,6 +230,8 @@ def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kin
         max_failures=options.max_failures,
         dashboard=options.dashboard,
         autoscaling=options.autoscaling,
+        ship=options.ship,
+        checkpoints=checkpoint_place(options.checkpoints),
         modules=(*options.modules, *modules),
         trackers=tuple(options.track),
     )

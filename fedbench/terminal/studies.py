@@ -22,6 +22,7 @@ from fedbench.simulation.compute import pick_device
 from fedbench.simulation.engines import check_device
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
+from fedbench.store.mirror import forget
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store
 from fedbench.store.trackers import CommandTrackers, check_trackers
@@ -29,7 +30,7 @@ from fedbench.terminal.command import print_warning
 from fedbench.terminal.conduct import Job
 from fedbench.terminal.estimate import estimate
 from fedbench.terminal.live import LivePages
-from fedbench.terminal.options import chosen_seeds, run_options
+from fedbench.terminal.options import checkpoint_place, chosen_seeds, run_options
 from fedbench.terminal.placement import informed, placement
 from fedbench.terminal.progress import StudyProgress, clock
 from fedbench.terminal.tables import show, show_check, show_comparison, show_differences
@@ -116,6 +117,7 @@ class StudyJob(Job):
             self.store.mend()
             if self.options.fresh:
                 self.store.retire(self.missing)
+                forget(checkpoint_place(self.options.checkpoints), self.missing)
         self.trackers.prepare([study.name for study in self.studies], print_warning)
         yield
 

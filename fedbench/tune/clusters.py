@@ -22,18 +22,19 @@ from ray._private import ray_constants
 from ray._private import worker as ray_worker
 from ray._private.parameter import RayParams
 from ray.job_config import JobConfig
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
+from fedbench.base.files import write_once
 from fedbench.base.signals import heeding
 from fedbench.data.official import cache_dir
 from fedbench.tune.fit import check_address, check_here, joined, too_much
+from fedbench.tune.luggage import packed
+from fedbench.tune.nodes import ask
 from fedbench.tune.options import RunOptions
 from fedbench.tune.pulse import Pulse, RayDied
 from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
 
-ASK_SECONDS = 60.0  # for nodes to tell the memory of their GPUs
 MESSAGE = 160  # characters of what Ray says
 JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are being set up
 
@@ -131,9 +132,10 @@ def _join(options: RunOptions, say: Say) -> None:
     say(f"joining the Ray cluster at {address}")
     shorten_messages(say)
     ray_constants.NUM_REDIS_GET_RETRIES = JOIN_TRIES
-    with muted_stderr() as muttered:
+    with packed(options) as code, muted_stderr() as muttered:
+        environment = {"env_vars": WORKER_ENV, **code}
         try:
-            ray.init(address=address, runtime_env={"env_vars": WORKER_ENV}, job_config=job_config(options), **QUIET)
+            ray.init(address=address, runtime_env=environment, job_config=job_config(options), **QUIET)
         except Exception as error:  # Ray raises anything here, from ValueError to its own
             if "AuthToken" in muttered() or "token" in str(error).lower():
                 raise UserError(
@@ -190,15 +192,7 @@ def private_token() -> Path:
     path = Path(named) if named else cache_dir() / "ray-token"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-            stream.write(secrets.token_hex(32))
-        try:
-            os.link(scratch, path)  # unlike a rename, never in place of one that is there
-        except FileExistsError:
-            pass
-        finally:
-            scratch.unlink()
+        write_once(path, secrets.token_hex(32).encode())
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
     return path
 
@@ -230,19 +224,12 @@ def _say_types(say: Say) -> None:
 def smallest_gpu() -> float | None:
     """Bytes of the cluster's smallest GPU, as its nodes tell; None if one does not.
 
-    They are asked by a task that takes nothing of them, so that it never waits for trials.
+    Each is asked in a process of its own, which then ends: to ask takes some of a GPU's memory.
     """
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
-    ask: Any = ray.remote(num_cpus=0, max_calls=1)(gpu_memory)
-    asked = [
-        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in nodes
-    ]
-    try:
-        answers: list[float | None] = ray.get(asked, timeout=ASK_SECONDS)
-    except ray.exceptions.RayError:
-        return None
-    known = [answer for answer in answers if answer is not None]
-    return min(known) if known and len(known) == len(answers) else None
+    answers = ask(nodes, gpu_memory, last=True)
+    known = [answer for answer in answers.values() if answer is not None]
+    return min(known) if known and len(known) == len(nodes) else None
 
 
 def gpu_memory() -> float | None:

@@ -13,7 +13,8 @@ class RunOptions:
     study: what is run, as Ray's dashboard names it; scale: at which scale; gpus_per_trial: a share, or None for as many
     trials on a GPU as fit and were measured to be best; gpu_memory, gpu_trials: bytes that the largest trial reserves,
     and that number, where they are known; resources: further ones of Ray's, by name; environment: variables for
-    workers, some of them secret: they are sent, and never written down.
+    workers, some of them secret: they are sent, and never written down; ship: whether fedbench itself is sent to the
+    cluster; checkpoints: the URI of a second place for them.
     """
 
     out: Path
@@ -30,6 +31,8 @@ class RunOptions:
     max_failures: int = 3
     dashboard: bool = False
     autoscaling: bool = False
+    ship: bool = False
+    checkpoints: str | None = None
     modules: tuple[str, ...] = ()
     trackers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -21,6 +21,11 @@ class Pulse(tune.Callback):
         self._vital = [(VITAL[child.name()], child) for child in psutil.Process().children() if child.name() in VITAL]
         self._looked = 0.0
 
+    @property
+    def here(self) -> bool:
+        """Whether the cluster is of this process, and so of this machine alone."""
+        return bool(self._vital)
+
     def __getstate__(self) -> dict[str, object]:
         """Tune pickles its callbacks into the (disposable) experiment folder."""
         return {}

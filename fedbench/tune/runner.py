@@ -18,6 +18,7 @@ from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
 from fedbench.store.leases import Watch
 from fedbench.store.store import Store
+from fedbench.tune.home import Home
 from fedbench.tune.options import RunOptions, StudyListener
 from fedbench.tune.pulse import Pulse
 from fedbench.tune.shares import Shares
@@ -53,17 +54,22 @@ def _run_all(
         listener.stopped(hash_)
     listener.say("starting workers")
     others, tries = Others(Store(options.out), listener), options.max_failures + 1
-    with asking_to_stop(stop, listener) as asked:
+    with Home(options, listener.say, idle=pulse.here) as home, asking_to_stop(stop, listener) as asked:
+        home.asked = asked
         while tries and (left := [hash_ for hash_ in trials if hash_ not in listener.outcomes]):
             ready = others.leave(left)
             if not ready:
                 time.sleep(POLL_SECONDS)
                 continue
-            payloads = [payload(trials[hash_], names[hash_], options, shares.of(hash_), stop) for hash_ in ready]
-            heard = ProgressCallback(listener, asked, shares, names)
-            _fit(payloads, options, [heard, pulse])
+            about = home.about()
+            payloads = [payload(trials[hash_], names[hash_], options, shares.of(hash_), stop, about) for hash_ in ready]
+            heard = ProgressCallback(listener, asked, shares, names, home)
+            _fit(payloads, options, [home, heard, pulse])
             lost = any(hash_ not in listener.outcomes and hash_ not in listener.elsewhere for hash_ in ready)
-            tries = max(tries - lost, int(heard.again))
+            unfit = home.late() if lost else []
+            for line in unfit:
+                listener.warn(f"{line}; it gets no trials")
+            tries = max(tries - (lost and not unfit), int(heard.again))
 
 
 class Others:
@@ -144,9 +150,14 @@ class ProgressCallback(tune.Callback):
     """Tells the listener what Tune hears from the trials. `again`: whether one is to be run with more memory."""
 
     def __init__(
-        self, listener: StudyListener, asked: Callable[[], int], shares: Shares, names: Mapping[str, RunName]
+        self,
+        listener: StudyListener,
+        asked: Callable[[], int],
+        shares: Shares,
+        names: Mapping[str, RunName],
+        home: Home,
     ) -> None:
-        self.listener, self.asked, self.shares, self.names = listener, asked, shares, names
+        self.listener, self.asked, self.shares, self.names, self.home = listener, asked, shares, names, home
         self.again = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -155,12 +166,15 @@ class ProgressCallback(tune.Callback):
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         """A report of a trial: a round, or its end."""
+        result = self.home.taken_in(result)
         if result.get("status") == "running":
             self.listener.update(result["hash"], result["round"], result["test_accuracy"])
         elif result.get("status") == "stopped":
             self.listener.stopped(result["hash"])
             if (signal := self.asked()) and not self.listener.running:
                 interrupt(signal)
+        elif result.get("status") in ("lost", "refused"):  # run again: on the way home, or on a node that is not fit
+            self.listener.stopped(result["hash"])
         elif result.get("status") == "elsewhere":
             self.listener.held(result["hash"], result["reason"])
         elif result.get("status") == "failed" and (share := self.shares.grow(result["hash"], result["reason"])):

@@ -19,13 +19,14 @@ from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.plugins import import_modules
 from fedbench.base.settings import Settings, merge
 from fedbench.config import TrialConfig
 from fedbench.searches.suggestions import Suggestions
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.lockstep import Lockstep, Step
 from fedbench.specs.parameters import fill
+from fedbench.tune.away import OtherVersionError, settle
+from fedbench.tune.home import Home
 from fedbench.tune.options import RunOptions, SearchListener
 from fedbench.tune.pulse import Pulse
 from fedbench.tune.shares import could_grow
@@ -79,6 +80,8 @@ class FederatedSuggestion(tune.Trainable):
         """One round; the result says how it stands. An exception is an outcome: trying at once would not help."""
         try:
             return self._step()
+        except OtherVersionError:  # another node may be fit: this one counts as dead
+            raise
         except ConfigError as error:
             return self._end("impossible", str(error))
         except Exception as error:
@@ -105,7 +108,7 @@ class FederatedSuggestion(tune.Trainable):
 
 def build(payload: dict[str, Any]) -> Lockstep:
     """The runs of a suggestion, from plain data (see `search_arm`)."""
-    import_modules(payload["modules"], payload["folder"])
+    settle(payload)
     configs = []
     for settings in payload["configs"]:
         config = TrialConfig(**merge(settings, {"run": {"threads": payload["threads"]}}))
@@ -221,18 +224,23 @@ def search_arm(
         share, grown = gpu_share(options, listener.say), False
         listener.say("starting workers")
         tries = options.max_failures + 1
-        while tries:
-            suggestions.reclaim(crashed=False)
-            left = suggestions.left - listener.crashed
-            if left <= 0:
-                return
-            scheduler = asha(suggestions) if stop_early else None
-            searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), listener, 1.0 if grown else share)
-            _fit(suggestions, left, options, share, searcher, scheduler, pulse)
-            tries = max(tries - 1, int(searcher.short_of_memory))
-            if searcher.short_of_memory:
-                share, grown = min(1.0, 2 * share), True
-                listener.say(f"out of GPU memory: suggestions are tried again with {share:g} of a GPU each")
+        with Home(options, listener.say, idle=pulse.here) as home:
+            while tries:
+                suggestions.reclaim(crashed=False)
+                left = suggestions.left - listener.crashed
+                if left <= 0:
+                    return
+                scheduler = asha(suggestions) if stop_early else None
+                most = 1.0 if grown else share
+                searcher = StoredOptunaSearch(suggestions, suggestions.sampler(sampler), listener, most)
+                _fit(suggestions, left, options, share, searcher, scheduler, [home, pulse], home.about())
+                unfit = home.late()
+                for line in unfit:
+                    listener.say(f"{line}; it gets no trials")
+                tries = max(tries - (not unfit), int(searcher.short_of_memory))
+                if searcher.short_of_memory:
+                    share, grown = min(1.0, 2 * share), True
+                    listener.say(f"out of GPU memory: suggestions are tried again with {share:g} of a GPU each")
 
     on_ray(options, work, listener.say)
 
@@ -244,12 +252,13 @@ def _fit(
     gpus: float,
     searcher: StoredOptunaSearch,
     scheduler: Any,
-    pulse: Pulse,
+    callbacks: list[tune.Callback],
+    home: dict[str, Any] | None,
 ) -> None:
     have = ray.cluster_resources()
     tuner = tune.Tuner(
         FederatedSuggestion,
-        param_space={"search": {**_scoring(suggestions), **surroundings(options, gpus)}},
+        param_space={"search": {**_scoring(suggestions), **surroundings(options, gpus, home)}},
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
@@ -265,7 +274,7 @@ def _fit(
             storage_path=str((options.out / "ray").resolve()),
             failure_config=tune.FailureConfig(max_failures=0),  # see search_arm
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[pulse, JsonLoggerCallback()],
+            callbacks=[*callbacks, JsonLoggerCallback()],
             verbose=0,
         ),
     )

@@ -2,19 +2,17 @@
 
 import gc
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ray
 import torch
-from ray import cloudpickle, get_gpu_ids, tune
+from ray import get_gpu_ids, tune
 from ray.tune.trainable.function_trainable import wrap_function
 
 from fedbench.base.errors import UserError
-from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
@@ -22,9 +20,12 @@ from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import StopFile, Stopped
 from fedbench.store.execute import execute, record_failure
 from fedbench.store.leases import HeldElsewhereError
-from fedbench.store.store import Store, StoredTrial
+from fedbench.store.store import StoredTrial
 from fedbench.store.trackers import tracked
 from fedbench.store.trackers.guard import variables
+from fedbench.tune.away import OtherVersionError, Place, settle
+from fedbench.tune.freight import received, sent
+from fedbench.tune.nodes import without
 from fedbench.tune.options import RunOptions
 from fedbench.tune.watch import Watched, worker_name
 
@@ -34,37 +35,42 @@ REPORT_SECONDS = 1.0
 def run_trial(params: dict[str, Any]) -> None:
     """Run the trial in `params` (see `payload`); every outcome but a dead process ends as a store entry."""
     params = params["trial"]
-    reporter = Reporter(params["hash"])
+    reporter, place = Reporter(params["hash"]), Place.of(params)
+    if place.away:  # the driver holds the lease meanwhile
+        tune.report({**reporter.last, "status": "away", "reason": ""})
     with Watched(RunName(**params["name"]), params["hash"]) as watched:
-        ended = _outcome(params, reporter, watched)
+        ended = _outcome(params, place, reporter, watched)
         reason = f" ({ended['reason']})" if ended["reason"] else ""
         last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
         watched.log(f"{ended['status']}{reason}{last}")
     release_gpu()
-    tune.report({**reporter.last, **ended})
+    tune.report({**reporter.last, **ended, **place.freight(params["hash"], ended["status"])})
 
 
-def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> dict[str, Any]:
+def _outcome(params: dict[str, Any], place: Place, reporter: "Reporter", watched: Watched) -> dict[str, Any]:
     """Run the trial; returns how it ended: its status, the reason, the last round's score."""
-    store, stop = Store(Path(params["out"])), Path(params["stop"])
+    store, stop = place.store, place.stop
     if stop.exists():
         return {"status": "stopped", "reason": ""}
     try:
-        import_modules(params["modules"], params["folder"])
+        settle(params)
         config = TrialConfig(**merge(params["config"], {"run": {"threads": params["threads"]}}))
         if config.hash != params["hash"]:
             raise UserError("this worker has other code than the driver: install the same fedbench and plugins on both")
+    except OtherVersionError as error:  # another node may be fit
+        return {"status": "refused", "reason": str(error)}
     except UserError as error:  # the driver could import it, this worker cannot
         record_failure(store, params["hash"], error)
         return {"status": "failed", "reason": str(error)}
     warnings: list[str] = []
     asked = tracked(params["trackers"], config, store.out, warnings.append, watched.name)
     try:
-        with variables(received(params["environment"])), asked as trackers:
+        with variables(_environment(params)), asked as trackers, place.mirror(params, warnings.append) as mirror:
             complaints, stopping = Complaints(warnings), StopFile(stop, store.checkpoints(config.hash))
             callbacks = [watched, reporter, *trackers, complaints, stopping]
             data_dir = Path(params["data_dir"]) if params["data_dir"] else None
-            stored = execute(config, store, data_dir, callbacks, device=lambda: assigned_device(params["gpus"]))
+            device = partial(assigned_device, params["gpus"])
+            stored = execute(config, store, data_dir, callbacks, device, mirror)
             for tracker in trackers if stored.status == "failed" else ():
                 tracker.crashed(stored.reason or "")
     except Stopped as error:
@@ -146,14 +152,16 @@ class Complaints(Callback[Simulation, Record]):
             self.heard.append(run.engine.complaint)
 
 
-def payload(config: TrialConfig, name: RunName, options: RunOptions, gpus: float, stop: Path) -> dict[str, Any]:
+def payload(
+    config: TrialConfig, name: RunName, options: RunOptions, gpus: float, stop: Path, home: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """A trial as plain data for a worker; it ends after the round in which the file `stop` comes to be."""
     trial = {"hash": config.hash, "config": config.plain(), "name": asdict(name), "stop": str(stop)}
-    return {**trial, **surroundings(options, gpus)}
+    return {**trial, **surroundings(options, gpus, home)}
 
 
-def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:
-    """What is the same for all trials of a command, as plain data for a worker."""
+def surroundings(options: RunOptions, gpus: float, home: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is the same for all trials of a command, as plain data for a worker; `home` is what `Home.about` tells."""
     return {
         "command": options.study,
         "folder": str(Path.cwd()),
@@ -161,29 +169,26 @@ def surroundings(options: RunOptions, gpus: float) -> dict[str, Any]:
         "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
         "modules": list(options.modules),
         "trackers": list(options.trackers),
-        "environment": sent(options.environment),
+        "environment": sent(dict(options.environment)) if options.environment else "",
         "threads": options.threads,
         "cpus": options.cpus_per_trial,
         "gpus": gpus,
         "resources": dict(options.resources),
+        "checkpoints": options.checkpoints,
+        "home": home,
     }
 
 
-def sent(environment: Mapping[str, str]) -> str:
-    """Variables for workers, as a reference into Ray's memory: what Tune is given it writes to disk."""
-    return b64encode(cloudpickle.dumps(ray.put(dict(environment)))).decode() if environment else ""
-
-
-def received(reference: str) -> dict[str, str]:
-    """What `sent` sent."""
-    return dict(ray.get(cloudpickle.loads(b64decode(reference)))) if reference else {}
+def _environment(params: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that were sent, if any were."""
+    return dict(received(params["environment"])) if params["environment"] else {}
 
 
 def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
     """What each trial of a command takes of the cluster."""
-    return tune.PlacementGroupFactory(
-        [{"CPU": surroundings["cpus"], "GPU": surroundings["gpus"], **surroundings["resources"]}]
-    )
+    wanted = {"CPU": surroundings["cpus"], "GPU": surroundings["gpus"], **surroundings["resources"]}
+    refused = (surroundings.get("home") or {}).get("refused", ())
+    return tune.PlacementGroupFactory([wanted], **without(refused))
 
 
 def _scores(stored: StoredTrial) -> dict[str, float]:

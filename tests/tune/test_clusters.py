@@ -86,6 +86,8 @@ def test_an_address_where_something_else_listens_is_one_line_within_seconds(comm
         (["--cpus-per-trial", "640"], "--cpus-per-trial 640: this machine has"),
         (["--gpus-per-trial", "99"], "--gpus-per-trial 99: this machine has"),
         (["--autoscaling"], "--autoscaling: goes with --address"),
+        (["--ship"], "--ship: goes with --address"),
+        (["--checkpoints", "nowhere://bucket"], "--checkpoints nowhere://bucket: cannot be used (Protocol not known"),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])

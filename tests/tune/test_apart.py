@@ -1,0 +1,260 @@
+"""A cluster of machines that share no folder, for real: each in namespaces of its own."""
+
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedbench.data.sets.fashion_mnist import DEBIAN
+from fedbench.reports.report import make_report
+from fedbench.specs.expand import expand
+from fedbench.store.execute import execute
+from fedbench.store.store import Store
+from fedbench.tune.versions import PACKAGE
+from tests.helpers import results
+from tests.tune.machines import PORT, Machines, Process, reason_to_skip, wait_until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip()),
+]
+HEAD, STEADY, OTHER, LATE = 1, 2, 3, 4
+
+RULE = """
+import os
+import time
+from typing import Literal
+
+from beside import shrunk
+
+from fedbench.data.base import Arrays, Dataset, register_dataset
+from fedbench.methods import Cohort, Method, MethodSettings, Server, Update, register_method
+
+
+class ShrunkSettings(MethodSettings):
+    name: Literal["shrunk"] = "shrunk"
+    factor: float = 1.0
+
+
+@register_method()
+class Shrunk(Method[ShrunkSettings]):
+    Settings = ShrunkSettings
+
+    def aggregate(self, cohort: Cohort, state: object, server: Server) -> Update:
+        time.sleep(float(os.environ.get("PACE", 0)))
+        return Update(w=shrunk(cohort, self.settings.factor), lambda_=cohort.p)
+"""
+
+BESIDE = """
+def shrunk(cohort, factor):
+    return factor * (cohort.p @ cohort.W)
+"""
+
+DATA = """
+import numpy as np
+
+
+def load(data_dir):
+    return Arrays(*(np.load(data_dir / f"{field}.npy") for field in Arrays._fields))
+
+
+register_dataset(Dataset("own", (1, 8, 8), 10, 1000, 500, load, defaults={"model": "mlp"}))
+"""
+
+STUDY = """
+title: Mine
+shows: Something.
+import: [rule]
+base: {data.name: %s, data.train_size: 300, data.test_size: 300, clients.count: 5, rounds: 20, method.name: shrunk}
+grid:
+  data.alpha: [100, 1, 0.5, 0.3]
+  method.factor: [1.0, 0.99]
+seeds: [8]
+baseline: {method.factor: 1.0}
+tables:
+  accuracy: {rows: [data.alpha], columns: [method.factor], best: row}
+scales:
+  quick: {}
+"""
+PACE = "0.3"  # seconds that a round takes at least on the machines: trials are to be met in the middle
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """All that the machines do not share; a short path, since sockets of Ray's are below it."""
+    path = Path(tempfile.mkdtemp(prefix="fb-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path) -> Path:
+    """A study with a method of one's own, which imports from beside it; on Fashion-MNIST where that is at hand."""
+    (folder / "study").mkdir()
+    (folder / "data").mkdir()
+    (folder / "study" / "rule.py").write_text(RULE + DATA)
+    (folder / "study" / "beside.py").write_text(BESIDE)
+    name = "fashion_mnist" if (DEBIAN / "fashion-mnist").is_dir() else "own"
+    if name == "own":
+        own_data(folder / "data")
+    else:
+        shutil.copytree(DEBIAN / "fashion-mnist", folder / "data" / "fashion-mnist")
+    path = folder / "study" / "mine.yaml"
+    path.write_text(STUDY % name)
+    return path
+
+
+def own_data(folder: Path) -> None:
+    """Noise, and a brighter pixel for each class."""
+    draw = np.random.default_rng(8)
+    for part, size in (("train", 1000), ("test", 500)):
+        labels, images = draw.integers(0, 10, size), draw.integers(0, 120, (size, 8, 8, 1))
+        images[np.arange(size), labels % 8, labels // 2] += 130
+        np.save(folder / f"{part}_labels.npy", labels)
+        np.save(folder / f"{part}_images.npy", images.astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def machines(folder: Path) -> Iterator[Machines]:
+    """A head that runs no trials, and a machine that does."""
+    lab = Machines(folder, hidden=[DEBIAN])
+    try:
+        lab.ray(HEAD, cpus=0, environment=surroundings(folder), head=True)
+        wait_until(lambda: lab.joined(HEAD))
+        lab.ray(STEADY, cpus=1, environment=surroundings(folder))
+        wait_until(lambda: lab.joined(STEADY))
+        yield lab
+    finally:
+        lab.close()
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Path]:
+    """Where another fedbench is."""
+    path = Path(tempfile.mkdtemp(prefix="fb-other-"))
+    shutil.copytree(PACKAGE, path / "fedbench", ignore=shutil.ignore_patterns("__pycache__"))
+    identity = path / "fedbench" / "config" / "identity.py"
+    identity.write_text(identity.read_text().replace("SIMULATION_VERSION = 1", "SIMULATION_VERSION = 2"))
+    yield path
+    shutil.rmtree(path)
+
+
+def surroundings(folder: Path, code: Path = PACKAGE.parent) -> dict[str, str]:
+    return {
+        "PYTHONPATH": str(code),
+        "FEDBENCH_CACHE": f"{folder}/cache",
+        "HOME": str(folder),
+        "RAY_AUTH_MODE": "disabled",
+        "PACE": PACE,
+    }
+
+
+def start(machines: Machines, study: Path, *more: str) -> Process:
+    """The study's command, on the head."""
+    folder = machines.folder
+    words = [sys.executable, "-m", "fedbench.study", str(study), f"--out={folder}/out", f"--data-dir={folder}/data"]
+    words += [f"--address={machines.address(HEAD)}:{PORT}", *more]
+    return machines.start(HEAD, *words, environment=surroundings(folder), alone=False)
+
+
+def stored(out: Path) -> int:
+    return len(list((out / "trials").glob("[0-9a-f]*"))) if (out / "trials").is_dir() else 0
+
+
+def reports(out: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """What Tune has heard of trials."""
+    texts = [path.read_text() for path in out.glob("ray/*/*/result.json")]
+    lines = [json.loads(line) for text in texts for line in text.split("\n")[:-1]]  # the last may be half written
+    return [line for line in lines if line["timestamp"] >= since]
+
+
+def rounds(out: Path, since: float = 0.0) -> list[dict[str, Any]]:
+    """The reports of rounds."""
+    return [line for line in reports(out, since) if line["round"]]
+
+
+def undisturbed(study: Path, out: Path, data: Path) -> tuple[str, str]:
+    """The results on one machine: one trial after the other, in this process, without Ray."""
+    expanded = expand(str(study), "quick", changes={}, only={}, seeds=None)
+    store = Store(out)
+    store.prepare()
+    for config in expanded.trials.values():
+        assert execute(config, store, data).status == "done"
+    make_report(expanded, store)
+    return results(out)
+
+
+def test_a_node_with_another_version_gets_no_trials_if_it_joins_late_and_is_refused_before_they_start(
+    machines: Machines, study: Path, other: Path
+) -> None:
+    out, address = machines.folder / "out", machines.address(OTHER)
+    process = start(machines, study)
+    wait_until(lambda: bool(rounds(out)))
+    machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, other))
+    wait_until(lambda: any(line["status"] == "refused" for line in reports(out)))
+    refused = time.time()
+    wait_until(lambda: bool(rounds(out, since=refused + 1)) and stored(out) > 1)
+    process.send_signal(signal.SIGTERM)
+    text, error = process.communicate(timeout=100)
+    assert process.returncode == 143, (text, error)
+    assert text.count("do not share") == 1
+    assert "checkpoints stay on the nodes" in text
+    assert f"warning: node {address} has fedbench 0.1.0 (simulation 2, source" in error
+    assert {line["node_ip"] for line in rounds(out)} == {machines.address(STEADY)}
+
+    process = start(machines, study)
+    text, error = process.communicate(timeout=100)
+    assert process.returncode == 2, (text, error)
+    assert len(error.strip().splitlines()) == 1
+    assert f"node {address} has fedbench 0.1.0 (simulation 2, source" in error
+    assert "this command has fedbench 0.1.0 (simulation 1, source" in error
+    assert "--ship" in error
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_them(
+    machines: Machines, study: Path, other: Path, tmp_path: Path
+) -> None:
+    out, begun = machines.folder / "out", time.time()
+    if not machines.has(OTHER):
+        machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, other))
+    checkpoints = Path(tempfile.mkdtemp(prefix="fb-checkpoints-"))  # the one place that all machines see
+    try:
+        process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
+        wait_until(lambda: bool(rounds(out, begun)))
+        process.send_signal(signal.SIGTERM)
+        text, error = process.communicate(timeout=100)
+        assert process.returncode == 143, (text, error)
+        assert "sending data set" in text
+        stopped = {path.parent.name: int(path.stem[-6:]) for path in checkpoints.glob("*/round-*.ckpt")}
+        assert stopped, "trials have ended their round, and written a checkpoint"
+
+        again, done = time.time(), stored(out)
+        process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
+        wait_until(lambda: bool(rounds(out, again)))
+        machines.ray(LATE, cpus=1, environment=surroundings(machines.folder))
+        wait_until(lambda: stored(out) > done)
+        machines.kill(STEADY)
+        text, error = process.communicate(timeout=250)
+        assert process.returncode == 0, (text, error)
+        heard = rounds(out, again)
+        assert {line["node_ip"] for line in heard} >= {machines.address(number) for number in (OTHER, LATE)}
+        for hash_, round_ in stopped.items():
+            assert all(line["round"] >= round_ for line in heard if line["hash"] == hash_), "it goes on where it was"
+        assert not list(checkpoints.iterdir())
+        assert not list((out / "leases").iterdir())
+        for number in (OTHER, LATE):
+            assert len(machines.listed(number, "cache/arrays")) == 1, "data come once to a machine"
+            assert machines.listed(number, "cache/away") == [], "what is home is not kept"
+    finally:
+        shutil.rmtree(checkpoints)
+    assert results(out) == undisturbed(study, tmp_path / "out", machines.folder / "data")

@@ -17,6 +17,14 @@ class Interrupted(KeyboardInterrupt):
         self.code = 128 + number
 
 
+_heard = 0
+
+
+def heard() -> int:
+    """The last signal that asked this process to stop, 0 if none has."""
+    return _heard
+
+
 def interrupt(number: int) -> NoReturn:
     """Stop at once."""
     raise Interrupted(number)
@@ -31,8 +39,14 @@ def heeding(answer: Callable[[int], None] = interrupt) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # no signals there
         yield
         return
-    heard = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda number, _: answer(number)) for number in heard}
+
+    def hear(number: int, _: object) -> None:
+        global _heard
+        _heard = number
+        answer(number)
+
+    heeded = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, hear) for number in heeded}
     try:
         yield
     finally:

@@ -24,13 +24,14 @@ from ray._private.parameter import RayParams
 from ray.job_config import JobConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fedbench.base import again
 from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
-from fedbench.base.signals import heeding
+from fedbench.base.signals import heeding, interrupt
 from fedbench.data.official import cache_dir
 from fedbench.tune.fit import check_address, check_here, joined, too_much
 from fedbench.tune.options import RunOptions
-from fedbench.tune.pulse import Pulse, RayDied
+from fedbench.tune.pulse import Guard, Pulse, RayDied, Restarts
 from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
 
 ASK_SECONDS = 60.0  # for nodes to tell the memory of their GPUs
@@ -40,6 +41,8 @@ JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are bein
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 Say = Callable[[str], None]
+
+_ours = False  # whether the cluster that this process is part of was started, or joined, by `cluster`
 
 
 def say(text: str) -> None:
@@ -52,34 +55,58 @@ def on_ray(options: RunOptions, work: Callable[[Pulse], None], say: Say = say) -
 
     What is done is in the store, so that the work begins where it stopped.
     """
-    for left in reversed(range(options.max_failures + 1)):
+    restarts = Restarts(options.max_failures, say)
+    if joined():
+        with _there(options, restarts) as pulse:
+            work(pulse)
+        return
+    restarts.deaths, stopped = again.before()
+    if stopped:
+        interrupt(stopped)
+    while restarts.left >= 0:
         try:
-            with cluster(options, say) as pulse:
+            with cluster(options, restarts) as pulse:
                 work(pulse)
             return
         except RayDied as death:
-            say(f"{death}; {'starting it again' if left else 'giving up'}")
+            restarts.answer(str(death) or "Ray has died")
 
 
 @contextmanager
-def cluster(options: RunOptions, say: Say = say) -> Iterator[Pulse]:
+def cluster(options: RunOptions, restarts: Restarts) -> Iterator[Pulse]:
     """The cluster at `address`, or one started here and stopped at the end; what it cannot hold is an error."""
-    if joined():
-        check_fit(options, say)
+    global _ours
+    say = restarts.say
+    with Guard(restarts) as guard:
+        if options.address:
+            _join(options, say)
+        else:
+            check_here(options)
+            _start(options, say)
+        _ours = True
+        try:
+            check_fit(options, say)
+            with heeding():  # Ray answers SIGTERM with a backtrace of its own
+                yield Pulse()
+        finally:
+            _ours = False
+            guard.stopping()
+            ray.shutdown()
+
+
+@contextmanager
+def _there(options: RunOptions, restarts: Restarts) -> Iterator[Pulse]:
+    """The cluster that this process is part of already: an outer call's, which knows what to do, or a notebook's."""
+    check_fit(options, restarts.say)
+    if _ours:
         with heeding():
             yield Pulse()
         return
-    if options.address:
-        _join(options, say)
-    else:
-        check_here(options)
-        _start(options, say)
     try:
-        check_fit(options, say)
-        with heeding():  # Ray answers SIGTERM with a backtrace of its own
+        with Guard(restarts), heeding():
             yield Pulse()
-    finally:
-        ray.shutdown()
+    except RayDied as death:
+        raise UserError(f"{str(death) or 'Ray has died'}; call ray.shutdown(), and do the same again") from death
 
 
 def _start(options: RunOptions, say: Say) -> None:

@@ -17,14 +17,6 @@ class Interrupted(KeyboardInterrupt):
         self.code = 128 + number
 
 
-_heard = 0
-
-
-def heard() -> int:
-    """The last signal that asked this process to stop, 0 if none has."""
-    return _heard
-
-
 def interrupt(number: int) -> NoReturn:
     """Stop at once."""
     raise Interrupted(number)
@@ -39,14 +31,8 @@ def heeding(answer: Callable[[int], None] = interrupt) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # no signals there
         yield
         return
-
-    def hear(number: int, _: object) -> None:
-        global _heard
-        _heard = number
-        answer(number)
-
-    heeded = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, hear) for number in heeded}
+    heard = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _: answer(number)) for number in heard}
     try:
         yield
     finally:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-from fedbench.base import again
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import blame
 from fedbench.base.signals import Interrupted, heeding, interrupt
@@ -33,7 +32,6 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
     What a user's own code raises is a user's error, too: the line says where in that code.
     """
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
-    again.allow()
     try:
         with heeding():
             code = main(sys.argv[1:])

@@ -16,6 +16,8 @@ from fedbench.base.plugins import import_modules
 from fedbench.specs.library import built_in, path_of
 from fedbench.terminal.command import DONE, FAILED, code_of
 from fedbench.terminal.options import check_resources
+from fedbench.tune import supervise
+from fedbench.tune.supervise import is_command, supervised
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
 
@@ -88,6 +90,14 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
     if options.name not in command.more:
         path_of(command.folder, options.name, command.what)  # a typo is answered before anything is imported
     check_resources(options)
+    if options.dry_run or not is_command():
+        return _carry_out(command, options, arguments)
+    return supervised(lambda: _carry_out(command, options, arguments), options.max_failures)
+
+
+def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Estimate, or run, report and judge, once it is clear what; returns the exit code."""
+    options.fresh = options.fresh and not supervise.child.deaths  # what was stored is gone by then
     with no_collector():
         job = command.job(options)
     if options.dry_run:

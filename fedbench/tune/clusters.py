@@ -24,14 +24,14 @@ from ray._private.parameter import RayParams
 from ray.job_config import JobConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fedbench.base import again
 from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
 from fedbench.base.signals import heeding, interrupt
 from fedbench.data.official import cache_dir
+from fedbench.tune import supervise
 from fedbench.tune.fit import check_address, check_here, joined, too_much
 from fedbench.tune.options import RunOptions
-from fedbench.tune.pulse import Guard, Pulse, RayDied, Restarts
+from fedbench.tune.pulse import Guard, Pulse, RayDied
 from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
 
 ASK_SECONDS = 60.0  # for nodes to tell the memory of their GPUs
@@ -53,31 +53,29 @@ def say(text: str) -> None:
 def on_ray(options: RunOptions, work: Callable[[Pulse], None], say: Say = say) -> None:
     """Do the work on a cluster. If one that was started here dies meanwhile, on a fresh one, `max_failures` times.
 
-    What is done is in the store, so that the work begins where it stopped.
+    What is done is in the store, so that the work begins where it stopped. In a command it does so in a fresh process.
     """
-    restarts = Restarts(options.max_failures, say)
     if joined():
-        with _there(options, restarts) as pulse:
+        with _there(options, say) as pulse:
             work(pulse)
         return
-    restarts.deaths, stopped = again.before()
-    if stopped:
-        interrupt(stopped)
-    while restarts.left >= 0:
+    if supervise.child.stop:
+        interrupt(supervise.child.stop)
+    for left in reversed(range(options.max_failures + 1 - supervise.child.deaths)):
         try:
-            with cluster(options, restarts) as pulse:
+            with cluster(options, say) as pulse:
                 work(pulse)
             return
         except RayDied as death:
-            restarts.answer(str(death) or "Ray has died")
+            supervise.child.die(str(death))
+            say(f"{death}; {'starting it again' if left else 'giving up'}")
 
 
 @contextmanager
-def cluster(options: RunOptions, restarts: Restarts) -> Iterator[Pulse]:
+def cluster(options: RunOptions, say: Say = say) -> Iterator[Pulse]:
     """The cluster at `address`, or one started here and stopped at the end; what it cannot hold is an error."""
     global _ours
-    say = restarts.say
-    with Guard(restarts) as guard:
+    with Guard() as guard:
         if options.address:
             _join(options, say)
         else:
@@ -95,18 +93,18 @@ def cluster(options: RunOptions, restarts: Restarts) -> Iterator[Pulse]:
 
 
 @contextmanager
-def _there(options: RunOptions, restarts: Restarts) -> Iterator[Pulse]:
+def _there(options: RunOptions, say: Say) -> Iterator[Pulse]:
     """The cluster that this process is part of already: an outer call's, which knows what to do, or a notebook's."""
-    check_fit(options, restarts.say)
+    check_fit(options, say)
     if _ours:
         with heeding():
             yield Pulse()
         return
     try:
-        with Guard(restarts), heeding():
+        with Guard(), heeding():
             yield Pulse()
     except RayDied as death:
-        raise UserError(f"{str(death) or 'Ray has died'}; call ray.shutdown(), and do the same again") from death
+        raise UserError(f"{death}; call ray.shutdown(), and do the same again") from death
 
 
 def _start(options: RunOptions, say: Say) -> None:

@@ -18,7 +18,7 @@ from storms.command import LOOK_SECONDS, Study, scratch_folder
 from storms.kinds import KINDS, Kind, Strike
 
 HUNG = 60.0  # seconds without a sign of life
-SPAN = 25.0  # seconds between two strikes at most, about as long as a command takes to its first trials' end
+SPAN = 0.8  # of the time of an undisturbed study, at most, from a command's start or a strike to the next strike
 STARTS = 40  # of one study; it should be done by then
 NOISE = "Traceback (most recent call last)"
 
@@ -60,17 +60,18 @@ class Storm:
     """How large the study is, where its logs are kept, and what its results should be."""
 
     rounds: int = 40
-    seeds: int = 2
+    seeds: int = 1
     keep: Path | None = None
     wanted: tuple[str, str] | None = None
+    span: float = 25.0  # seconds
 
     def calm(self) -> "Storm":
         """The study without any strike: what its results should be."""
         with scratch_folder() as scratch:
-            study = Study(Path(scratch), self.rounds, self.seeds)
+            study, began = Study(Path(scratch), self.rounds, self.seeds), time.monotonic()
             if run(study):
                 raise SystemExit(f"the study failed before any strike:\n{study.said}")
-            return replace(self, wanted=study.results())
+            return replace(self, wanted=study.results(), span=SPAN * (time.monotonic() - began))
 
     def strike(self, name: str, kind: Kind, strikes: int, rng: random.Random) -> Row:
         """Strike so many times: several times a study, and as many studies as that takes."""
@@ -89,11 +90,11 @@ class Storm:
         for starts in range(STARTS):
             row.ended += starts > 0
             study.start()
-            due = time.monotonic() + rng.uniform(0, SPAN)
+            due = time.monotonic() + rng.uniform(0, self.span)
             while (code := study.look()) is None:
                 if row.strikes < strikes and time.monotonic() >= due and strike(study, rng):
                     row.strikes += 1
-                    due = time.monotonic() + rng.uniform(0, SPAN)
+                    due = time.monotonic() + rng.uniform(0, self.span)
                 time.sleep(LOOK_SECONDS)
             if code == 0:
                 return

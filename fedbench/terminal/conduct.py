@@ -103,12 +103,16 @@ def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequenc
     if options.dry_run:
         job.estimate()
         return DONE
+    again = shlex.join(["python", "-m", command.door, *(a for a in arguments if a != "--fresh")])
     with job.held():
-        stopped = _stopped(job.run)
-        job.report(interrupted=bool(stopped))
+        try:
+            stopped = _stopped(job.run)
+            job.report(interrupted=bool(stopped))
+        except OSError as error:  # a full disk, a folder that is read-only now
+            print(f"error: {' '.join(str(error).split())}; go on with: {again}", file=sys.stderr)
+            return FAILED
     if left := job.left():
-        again = ["python", "-m", command.door, *(a for a in arguments if a != "--fresh")]
-        print(f"{left} left; go on with: {shlex.join(again)}", file=sys.stderr)
+        print(f"{left} left; go on with: {again}", file=sys.stderr)
         return stopped if stopped and not job.lost else FAILED
     return FAILED if job.failed(options.strict) else DONE
 

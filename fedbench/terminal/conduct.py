@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedbench.base.errors import UserError
-from fedbench.base.plugins import import_modules
+from fedbench.base.plugins import blame, import_modules
 from fedbench.specs.library import built_in, path_of
 from fedbench.terminal.command import DONE, FAILED, code_of
 from fedbench.terminal.options import check_resources
@@ -109,6 +109,8 @@ def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequenc
             stopped = _stopped(job.run)
             job.report(interrupted=bool(stopped))
         except OSError as error:  # a full disk, a folder that is read-only now
+            if blame(error):  # or somebody's own code
+                raise
             print(f"error: {' '.join(str(error).split())}; go on with: {again}", file=sys.stderr)
             return FAILED
     if left := job.left():

@@ -31,7 +31,7 @@ def workers(study: Study) -> list[psutil.Process]:
 
 VICTIMS: dict[str, Victim] = {
     "worker": workers,
-    "driver": lambda study: [study.driver],
+    "driver": lambda study: [study.driver, *study.others("fedbench.study")],  # and the two that it forks
     "raylet": lambda study: study.others("raylet/raylet"),
     "control store": lambda study: study.others("gcs_server"),
 }

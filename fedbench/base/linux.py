@@ -7,9 +7,9 @@ import sys
 DEATH_SIGNAL, SUBREAPER = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER
 
 
-def die_with_parent() -> None:
-    """Let this process be killed when the one that started it ends, however it does."""
-    _prctl(DEATH_SIGNAL, signal.SIGKILL)
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Let this process get a signal, by default the last one, when the one that started it ends, however it does."""
+    _prctl(DEATH_SIGNAL, number)
 
 
 def adopt_orphans() -> None:

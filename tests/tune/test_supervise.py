@@ -118,16 +118,11 @@ def test_signals_are_passed_on_and_no_child_outlives_its_parent(number: int, cod
     assert process.stdout
     while not (line := process.stdout.readline()).startswith("pids"):
         assert line
-    child = psutil.Process(int(line.split()[1]))
+    others = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     assert process.wait(timeout=60) == code
-    psutil.wait_procs([child], timeout=60)
-    assert not child.is_running()
-    if number != signal.SIGKILL:  # Ray's processes look after that themselves
-        assert not left_in(place)
-    for name in line.split()[2:]:
-        if psutil.pid_exists(int(name)):
-            psutil.Process(int(name)).kill()
+    assert len(others) == 4  # the parent, the child, and Ray's two
+    assert not psutil.wait_procs(others, timeout=60)[1]
 
 
 def test_a_child_that_dies_while_it_is_being_stopped_is_followed_by_one_that_stops(place: Path) -> None:

@@ -32,6 +32,7 @@ class Row:
     ended: int = 0
     studies: int = 0
     longest: float = 0.0
+    waited_after: str = ""
     unequal: int = 0
     left: list[str] = field(default_factory=list)
     noise: list[str] = field(default_factory=list)
@@ -103,7 +104,8 @@ class Storm:
         """Hold what is there now against what should be."""
         row.studies += 1
         row.unequal += study.results() != self.wanted
-        row.longest = max(row.longest, study.longest)
+        if study.longest > row.longest:
+            row.longest, row.waited_after = study.longest, study.waited_after
         row.left += study.left_over()
         row.noise += [line for line in study.said.splitlines() if NOISE in line]
         if self.keep:
@@ -140,8 +142,8 @@ def main() -> int:
     for name, kind in kinds.items():
         rows.append(storm.strike(name, kind, chosen.strikes, random.Random(f"{chosen.seed} {name}")))
         print(", ".join(f"{head}: {cell}" for head, cell in zip(HEAD, rows[-1].cells(), strict=True)), flush=True)
-        for trouble in rows[-1].left + rows[-1].noise:
-            print(f"  {trouble}", flush=True)
+        for remark in [f"longest wait after: {rows[-1].waited_after}", *rows[-1].left, *rows[-1].noise]:
+            print(f"  {remark}", flush=True)
     print(table(rows))
     return 0 if all(row.sound for row in rows) else 1
 

@@ -46,7 +46,7 @@ class Study:
         self.file = scratch / "storm.yaml"
         self.file.write_text(STUDY % (rounds, list(range(8, 8 + seeds))))
         self.process: subprocess.Popen[bytes] | None = None
-        self.longest = 0.0
+        self.longest, self.waited_after = 0.0, ""  # the longest wait, and what had been said before
         self._seen: set[psutil.Process] = set()
         self._env = _environment(self)
         self._log = scratch / "log"
@@ -90,7 +90,8 @@ class Study:
             self._seen.update(self.driver.children(recursive=True))
         if (sign := self._signs()) != self._sign or code is not None:
             self._sign, self._signed = sign, time.monotonic()
-        self.longest = max(self.longest, time.monotonic() - self._signed)
+        if (waited := time.monotonic() - self._signed) > self.longest:
+            self.longest, self.waited_after = waited, (self.said.strip().splitlines() or [""])[-1]
         if time.monotonic() - self._signed > HANG_SECONDS:
             self.process.kill()
         return code

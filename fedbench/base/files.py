@@ -1,8 +1,12 @@
 """Writing files so that a reader, or a crash, never meets half of one; and naming them."""
 
+import hashlib
 import json
 import os
-import uuid
+import re
+import shutil
+import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +18,70 @@ def safe_name(text: str, allowed: str = "=,.-_") -> str:
     return "".join(c if c.isalnum() or c in allowed else "-" for c in text)
 
 
+@cache
+def machine() -> str:
+    """What tells the machine on which a process id means something; empty where the system (all but Linux) does not.
+
+    Containers of one machine count their processes each for themselves.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def scratch(path: Path) -> Path:
+    """A temporary name beside a path that nobody else uses, and that tells who does: see `sweep`."""
+    return path.with_name(f".new-{path.name}-{_tag()}-{os.getpid()}-{time.time_ns()}")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes of this machine that are gone have left in a folder under temporary names."""
+    for path in folder.glob(f".new-*-{_tag()}-*"):
+        owner = re.search(r"-(\d+)-\d+$", path.name)
+        if owner and machine() and not Path("/proc", owner[1]).exists():
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _tag() -> str:
+    """The machine, in short."""
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+
+
 def write_bytes(path: Path, content: bytes) -> Path:
     """Write under a temporary name, sync, rename; returns the path."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
+    half = scratch(path)
     try:
-        with scratch.open("wb") as stream:
+        with half.open("wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        scratch.replace(path)
+        half.replace(path)
     finally:
-        scratch.unlink(missing_ok=True)
+        half.unlink(missing_ok=True)
     return path
 
 
 def write_once(path: Path, content: bytes) -> bool:
     """Write a file that only its owner can read, unless it is there; of many at a time one does. Whether it was us."""
-    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    half = scratch(path)
     try:
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(content)
-        os.link(scratch, path)  # unlike a rename, never in place of one that is there
+        os.link(half, path)  # unlike a rename, never in place of one that is there
     except FileExistsError:
         return False
     finally:
-        scratch.unlink(missing_ok=True)
+        half.unlink(missing_ok=True)
     return True
 
 

@@ -42,7 +42,7 @@ def execute(
 def _stored(config: TrialConfig, store: Store) -> StoredTrial:
     stored = store.get(config.hash)
     if stored is None:
-        raise OSError(f"{store.trials / config.hash}: not there after it was written")
+        raise OSError(f"{store.trials / config.hash}: not there, or damaged, after it was written")
     return stored
 
 

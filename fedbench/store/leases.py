@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from fedbench.base.files import write_json
+from fedbench.base.files import machine, scratch, write_json
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
@@ -71,17 +71,17 @@ class Lease:
 
     def _linked(self) -> bool:
         """Make the lease, unless there is one. A reply that NFS lost shows as a second link to our file."""
-        scratch = self.file.with_name(f".{self.file.name}.{self._holder['owner']}")
+        ours = scratch(self.file)
         try:
-            write_json(scratch, self._holder)
+            write_json(ours, self._holder)
             with suppress(FileExistsError):
-                os.link(scratch, self.file)
-            if scratch.stat().st_nlink != 2:
+                os.link(ours, self.file)
+            if ours.stat().st_nlink != 2:
                 return False
-            self._file = os.open(scratch, os.O_RDONLY)
+            self._file = os.open(ours, os.O_RDONLY)
             return True
         finally:
-            scratch.unlink(missing_ok=True)
+            ours.unlink(missing_ok=True)
 
     def _keep_beating(self) -> None:
         """Renew the lease until it is over: our own file, even if somebody has put another one in its place."""
@@ -144,16 +144,8 @@ def dead(holder: dict[str, Any]) -> bool:
 
 
 def _process() -> dict[str, Any]:
-    """What tells this process from all others: its start, and the machine in which its id means something.
-
-    Empty where the system does not tell (it is Linux that does). Containers of one machine count their processes
-    each for themselves.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return {"machine": f"{boot} {os.readlink('/proc/self/ns/pid')}", "started": _started(os.getpid())}
-    except OSError:
-        return {}
+    """What tells this process from all others: its start, and its machine; empty where the system does not tell."""
+    return {"machine": machine(), "started": _started(os.getpid())} if machine() else {}
 
 
 def _started(pid: Any) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import RESULTS, write_bytes, write_json, write_once
+from fedbench.base.files import RESULTS, remove, scratch, write_bytes, write_json, write_once
 from fedbench.base.packs import SUFFIX, read
 from fedbench.config import LAST_ROUNDS
 
@@ -133,7 +133,7 @@ class Store:
         """Make the folders, or say clearly why that cannot be done."""
         try:
             self.trials.mkdir(parents=True, exist_ok=True)
-            probe = self.trials / f".probe-{os.getpid()}"
+            probe = scratch(self.trials / "probe")
             probe.write_text("")
             probe.unlink()
         except OSError as error:
@@ -191,18 +191,19 @@ class Store:
             self._sound.pop(hash_, None)
             shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
             with suppress(FileNotFoundError):
-                entry, old = self.where(hash_), self._retired(hash_)
+                entry, old = self.where(hash_), self.retired(hash_)
                 if entry.exists():
-                    _remove(old)
+                    remove(old)
                     entry.rename(old)
 
-    def _retired(self, hash_: str) -> Path:
+    def retired(self, hash_: str) -> Path:
+        """Where the old entry of a trial is while it is run again."""
         return self.trials / f".old-{hash_}"
 
     @contextmanager
     def entry(self, hash_: str) -> Iterator[Path]:
         """A temporary folder to write an entry's files into; thrown away unless `commit` took it."""
-        folder = self.trials / f".new-{hash_}-{os.getpid()}-{time.time_ns()}"
+        folder = scratch(self.trials / hash_)
         folder.mkdir(parents=True)
         try:
             yield folder
@@ -217,13 +218,13 @@ class Store:
         target = self.trials / hash_
         self._sound.pop(hash_, None)
         if self.status(hash_) == "failed":
-            aside = self.trials / f".new-failed-{hash_}-{os.getpid()}-{time.time_ns()}"
+            aside = scratch(self.trials / f"failed-{hash_}")
             with suppress(OSError):  # somebody else is replacing it, too
                 target.rename(aside)
                 shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # somebody else was first, with the same bytes
             folder.rename(target)
-        _remove(self._retired(hash_))
+        remove(self.retired(hash_))
         shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
 
     def take(self, hash_: str, files: Mapping[str, bytes]) -> None:
@@ -271,14 +272,6 @@ def _looked_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:
 def _writable(folder: Path) -> bool:
     """Whether a folder is to be written to: root may always, but goes by its mode like all others."""
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
-
-
-def _remove(entry: Path) -> None:
-    """Remove an entry, if it is there."""
-    if entry.is_dir():
-        shutil.rmtree(entry, ignore_errors=True)
-    else:
-        entry.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=256)

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedbench.base.errors import UserError
-from fedbench.base.plugins import import_modules
+from fedbench.base.plugins import blame, import_modules
 from fedbench.specs.library import built_in, path_of
 from fedbench.terminal.command import DONE, FAILED, code_of
 from fedbench.terminal.options import check_resources
+from fedbench.tune import supervise
+from fedbench.tune.supervise import is_command, supervised
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
 
@@ -88,17 +90,31 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
     if options.name not in command.more:
         path_of(command.folder, options.name, command.what)  # a typo is answered before anything is imported
     check_resources(options)
+    if options.dry_run or not is_command():
+        return _carry_out(command, options, arguments)
+    return supervised(lambda: _carry_out(command, options, arguments), options.max_failures)
+
+
+def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Estimate, or run, report and judge, once it is clear what; returns the exit code."""
+    options.fresh = options.fresh and not supervise.child.deaths  # what was stored is gone by then
     with no_collector():
         job = command.job(options)
     if options.dry_run:
         job.estimate()
         return DONE
+    again = shlex.join(["python", "-m", command.door, *(a for a in arguments if a != "--fresh")])
     with job.held():
-        stopped = _stopped(job.run)
-        job.report(interrupted=bool(stopped))
+        try:
+            stopped = _stopped(job.run)
+            job.report(interrupted=bool(stopped))
+        except OSError as error:  # a full disk, a folder that is read-only now
+            if blame(error):  # or somebody's own code
+                raise
+            print(f"error: {' '.join(str(error).split())}; go on with: {again}", file=sys.stderr)
+            return FAILED
     if left := job.left():
-        again = ["python", "-m", command.door, *(a for a in arguments if a != "--fresh")]
-        print(f"{left} left; go on with: {shlex.join(again)}", file=sys.stderr)
+        print(f"{left} left; go on with: {again}", file=sys.stderr)
         return stopped if stopped and not job.lost else FAILED
     return FAILED if job.failed(options.strict) else DONE
 

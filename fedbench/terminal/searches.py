@@ -140,13 +140,16 @@ class SearchJob(Job):
         if not any(search.left for search in self.searches):
             self._run_final()
             return
-        from fedbench.tune.clusters import cluster
+        from fedbench.tune.clusters import on_ray
 
-        with cluster(self._how):
-            for search in self.searches:
-                if search.left:
-                    self._run_suggestions(search)
-            self._run_final()
+        on_ray(self._how, lambda _: self._run_all())
+
+    def _run_all(self) -> None:
+        """What is left, on the Ray that there is now."""
+        for search in self.searches:
+            if search.left:
+                self._run_suggestions(search)
+        self._run_final()
 
     def _announce(self, again: int) -> None:
         """The first line: what is searched, and how much of it is done."""

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
 from fedbench.store.mirror import forget
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store
+from fedbench.store.sweep import sweep_store
 from fedbench.store.trackers import CommandTrackers, check_trackers
 from fedbench.terminal.command import print_warning
 from fedbench.terminal.conduct import Job
@@ -111,6 +112,7 @@ class StudyJob(Job):
         if self.missing:
             check_data(self.missing.values(), self.options.data_dir)
         self.store.prepare()
+        self._sweep()
         for line in changed_plugins(self.options.out, self.trials.values()):
             print(line, flush=True)
         if self.missing:
@@ -135,6 +137,11 @@ class StudyJob(Job):
         with LivePages(self.studies, self.store, self.progress):
             run_shown(self.missing, names, how, self.progress)
 
+    def _sweep(self) -> None:
+        """Remove what was left by processes that have been killed."""
+        with suppress(OSError):  # a read-only folder, say, is for others to complain of
+            sweep_store(self.store, self.trials, [folder_of(study, self.store) for study in self.studies])
+
     def _page(self) -> str:
         """The address of the study's page, or of the index over several."""
         return page_of(self.studies, self.store)
@@ -151,6 +158,7 @@ class StudyJob(Job):
     def report(self, *, interrupted: bool) -> None:
         """Make all reports, then show them."""
         self.reports = [make_report(study, self.store) for study in self.studies]
+        self._sweep()
         for study, report in zip(self.studies, self.reports, strict=True):
             show(study, report)
         print(f"page: {self._page()}")

@@ -26,13 +26,14 @@ from ray.job_config import JobConfig
 from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
 from fedbench.base.files import write_once
-from fedbench.base.signals import heeding
+from fedbench.base.signals import heeding, interrupt
 from fedbench.data.official import cache_dir
+from fedbench.tune import supervise
 from fedbench.tune.fit import check_address, check_here, joined, too_much
 from fedbench.tune.luggage import packed
 from fedbench.tune.nodes import ask
 from fedbench.tune.options import RunOptions
-from fedbench.tune.pulse import Pulse, RayDied
+from fedbench.tune.pulse import Guard, Pulse, RayDied
 from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
 
 MESSAGE = 160  # characters of what Ray says
@@ -41,6 +42,8 @@ JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are bein
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 Say = Callable[[str], None]
+
+_ours = False  # whether the cluster that this process is part of was started, or joined, by `cluster`
 
 
 def say(text: str) -> None:
@@ -51,36 +54,58 @@ def say(text: str) -> None:
 def on_ray(options: RunOptions, work: Callable[[Pulse], None], say: Say = say) -> None:
     """Do the work on a cluster. If one that was started here dies meanwhile, on a fresh one, `max_failures` times.
 
-    What is done is in the store, so that the work begins where it stopped.
+    What is done is in the store, so that the work begins where it stopped. In a command it does so in a fresh process.
     """
-    for left in reversed(range(options.max_failures + 1)):
+    if joined():
+        with _there(options, say) as pulse:
+            work(pulse)
+        return
+    if supervise.child.stop:
+        interrupt(supervise.child.stop)
+    for left in reversed(range(options.max_failures + 1 - supervise.child.deaths)):
         try:
             with cluster(options, say) as pulse:
                 work(pulse)
             return
         except RayDied as death:
+            supervise.child.die(str(death))
             say(f"{death}; {'starting it again' if left else 'giving up'}")
 
 
 @contextmanager
 def cluster(options: RunOptions, say: Say = say) -> Iterator[Pulse]:
     """The cluster at `address`, or one started here and stopped at the end; what it cannot hold is an error."""
-    if joined():
-        check_fit(options, say)
+    global _ours
+    with Guard() as guard:
+        if options.address:
+            _join(options, say)
+        else:
+            check_here(options)
+            _start(options, say)
+        _ours = True
+        try:
+            check_fit(options, say)
+            with heeding():  # Ray answers SIGTERM with a backtrace of its own
+                yield Pulse()
+        finally:
+            _ours = False
+            guard.stopping()
+            ray.shutdown()
+
+
+@contextmanager
+def _there(options: RunOptions, say: Say) -> Iterator[Pulse]:
+    """The cluster that this process is part of already: an outer call's, which knows what to do, or a notebook's."""
+    check_fit(options, say)
+    if _ours:
         with heeding():
             yield Pulse()
         return
-    if options.address:
-        _join(options, say)
-    else:
-        check_here(options)
-        _start(options, say)
     try:
-        check_fit(options, say)
-        with heeding():  # Ray answers SIGTERM with a backtrace of its own
+        with Guard(), heeding():
             yield Pulse()
-    finally:
-        ray.shutdown()
+    except RayDied as death:
+        raise UserError(f"{death}; call ray.shutdown(), and do the same again") from death
 
 
 def _start(options: RunOptions, say: Say) -> None:

@@ -1,7 +1,6 @@
 """Running trials on Ray Tune: scheduling is Ray's, results and resuming are the store's."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from fedbench.tune.clusters import gpu_share, on_ray  # isort: skip
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
+from fedbench.base.files import scratch
 from fedbench.base.signals import heeding, interrupt
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
@@ -47,7 +47,7 @@ def _run_all(
     pulse: Pulse,
 ) -> None:
     """Run all trials on the cluster that there is now."""
-    stop = options.out.resolve() / "checkpoints" / f".stop-{os.getpid()}-{time.time_ns()}"
+    stop = scratch(options.out.resolve() / "checkpoints" / "stop")
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     shares = Shares(gpu_share(options, listener.say))
     for hash_ in list(listener.running):  # on a cluster that has died

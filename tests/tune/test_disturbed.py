@@ -138,7 +138,7 @@ def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp
     assert "4 trials are left; go on with: python -m fedbench.study" in error
     checkpoints = sorted(out.glob("checkpoints/*/round-*.ckpt"))
     assert len({path.parent for path in checkpoints}) == 2
-    assert not list(out.glob("checkpoints/.stop-*"))
+    assert not list(out.glob("checkpoints/.new-stop*"))
     study = expand(file, "quick", changes={}, only={}, seeds=None)
     for folder in {path.parent for path in checkpoints}:
         simulation = Simulation(study.trials[folder.name])

@@ -1,0 +1,45 @@
+"""Ray's own processes, and whether they are alive. Ray is not imported here."""
+
+from contextlib import suppress
+
+import psutil
+
+VITAL = {"gcs_server": "control store", "raylet": "node manager"}
+CONTROL = VITAL["gcs_server"]
+END_SECONDS = 5.0  # for processes that were killed to be gone
+
+
+class Vitals:
+    """Ray's processes that this one, or one below it, has started; none where the cluster is somebody else's."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, psutil.Process, list[str]]] = {}
+
+    def trouble(self) -> str:
+        """What has died, in words; empty if all that has been started is alive."""
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if child.pid not in self._known and (what := VITAL.get(child.name())):
+                    self._known[child.pid] = what, child, child.cmdline() if _alive(child) else []
+        return next((f"Ray's {what} has died" for what, process, _ in self._known.values() if not _alive(process)), "")
+
+    def lost_store(self) -> list[str]:
+        """The command line of a control store that has died, if one has."""
+        lines = [line for what, process, line in self._known.values() if what == CONTROL and not _alive(process)]
+        return lines[0] if lines else []
+
+
+def end_children(but: frozenset[psutil.Process] = frozenset()) -> None:
+    """End all processes that this one has started, and those that they have, but some."""
+    children = [child for child in psutil.Process().children(recursive=True) if child not in but]
+    for child in children:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    psutil.wait_procs(children, timeout=END_SECONDS)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

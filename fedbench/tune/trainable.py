@@ -6,12 +6,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 import torch
-from ray import cloudpickle, get_gpu_ids, tune
-from ray.tune.trainable.function_trainable import wrap_function
+from ray import cloudpickle, get_gpu_ids
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
@@ -25,8 +24,12 @@ from fedbench.store.leases import HeldElsewhereError
 from fedbench.store.store import Store, StoredTrial
 from fedbench.store.trackers import tracked
 from fedbench.store.trackers.guard import variables
+from fedbench.tune.actor import Actor, report
 from fedbench.tune.options import RunOptions
 from fedbench.tune.watch import Watched, worker_name
+
+if TYPE_CHECKING:
+    from ray import tune
 
 REPORT_SECONDS = 1.0
 
@@ -41,7 +44,7 @@ def run_trial(params: dict[str, Any]) -> None:
         last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
         watched.log(f"{ended['status']}{reason}{last}")
     release_gpu()
-    tune.report({**reporter.last, **ended})
+    report({**reporter.last, **ended})
 
 
 def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> dict[str, Any]:
@@ -77,19 +80,13 @@ def _outcome(params: dict[str, Any], reporter: "Reporter", watched: Watched) -> 
     return ended if reporter.begun or stored.status == "failed" else {**ended, "found": True}
 
 
-_FunctionRun: Any = wrap_function(run_trial)
-
-
-class FederatedRun(_FunctionRun):  # type: ignore[misc]
+class FederatedRun(Actor):
     """A worker that runs one trial after the other. Ray's dashboard shows the class, its repr, and its log."""
+
+    function = staticmethod(run_trial)
 
     def __repr__(self) -> str:
         return worker_name(self.config["trial"]["command"])
-
-    @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """What a trial takes of the cluster; `tune.with_resources` would hide the class behind one of its own."""
-        return resources(config["trial"])
 
 
 def assigned_device(share: float) -> str:
@@ -131,7 +128,7 @@ class Reporter(Callback[Simulation, Record]):
             self.last["test_accuracy"] = seen.test_accuracy
         if time.monotonic() - self._sent >= REPORT_SECONDS and not run.done:
             self._sent = time.monotonic()
-            tune.report({**self.last, "status": "running", "reason": ""})
+            report({**self.last, "status": "running", "reason": ""})
 
 
 class Complaints(Callback[Simulation, Record]):
@@ -179,8 +176,10 @@ def received(reference: str) -> dict[str, str]:
     return dict(ray.get(cloudpickle.loads(b64decode(reference)))) if reference else {}
 
 
-def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
+def resources(surroundings: dict[str, Any]) -> "tune.PlacementGroupFactory":
     """What each trial of a command takes of the cluster."""
+    from ray import tune  # in the driver, where it is; a worker does without
+
     return tune.PlacementGroupFactory(
         [{"CPU": surroundings["cpus"], "GPU": surroundings["gpus"], **surroundings["resources"]}]
     )

@@ -41,6 +41,7 @@ def start(options: RunOptions, before_connecting: Callable[[], None] = lambda: N
     """
 
     def node(ray_params: Any, **known: Any) -> OwnNode:
+        ray._private.node.Node = Node  # type: ignore[misc] # for all others; this is the only one here
         started = _node(options, ray_params, **known)
         before_connecting()
         return started

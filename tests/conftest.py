@@ -19,6 +19,8 @@ from fedbench.methods import METHODS
 from fedbench.models import MODELS
 from fedbench.simulation.record import Record
 from fedbench.terminal.command import run
+from fedbench.tune.lean import start
+from fedbench.tune.options import RunOptions
 
 settings.register_profile("fedbench", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("fedbench")
@@ -32,6 +34,24 @@ TINY: dict[str, Any] = {
     "proxy.size": 20,
     "rounds": 3,
 }
+
+# Files that take minutes, the longest first: at the end nobody should wait for one that has just begun.
+LONG = (
+    "tune/test_disturbed.py",
+    "tune/test_all_studies.py",
+    "test_search.py",
+    "tune/test_watch.py",
+    "test_study.py",
+    "test_docs.py",
+    "test_speed.py",
+    "simulation/test_matrix.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first."""
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -95,8 +115,9 @@ def one_cpu() -> Iterator[None]:
 
 
 def small_cluster(cpus: int) -> Iterator[None]:
-    """A Ray cluster in this process."""
-    ray.init(address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+    """A Ray cluster in this process, started as commands do."""
+    ray.shutdown()
+    start(RunOptions(Path("out"), max_concurrent=cpus), num_cpus=cpus)
     yield
     ray.shutdown()
 

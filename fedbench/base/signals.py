@@ -38,3 +38,25 @@ def heeding(answer: Callable[[int], None] = interrupt) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def delay(number: int = signal.SIGTERM, *, until_told: bool = True) -> None:
+    """Let a signal wait at this thread, and at those that it starts from now on; or no longer."""
+    signal.pthread_sigmask(signal.SIG_BLOCK if until_told else signal.SIG_UNBLOCK, {number})
+
+
+@contextmanager
+def kept(number: int = signal.SIGTERM) -> Iterator[None]:
+    """Python's answer to a signal is the same after a block as before, from whichever thread.
+
+    Libraries put their own in its place below Python, where `heeding` does not see it: Ray, for a backtrace at SIGTERM.
+    """
+    import ctypes  # late: nothing else needs it
+
+    here = ctypes.pythonapi
+    here.PyOS_getsig.restype = ctypes.c_void_p
+    before = ctypes.c_void_p(here.PyOS_getsig(int(number)))
+    try:
+        yield
+    finally:
+        here.PyOS_setsig(int(number), before)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit  # scipy.stats has it too, but takes a second to import
 
 
 class Spread(NamedTuple):
@@ -25,6 +24,8 @@ def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
     mean = float(np.mean(values))
     if n == 1:
         return Spread(mean, None, 1, None, None)
+    from scipy.special import stdtrit  # late; scipy.stats has it too, but takes a second to import
+
     std = float(np.std(values, ddof=1))
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * std / n**0.5
     return Spread(mean, std, n, mean - half, mean + half)

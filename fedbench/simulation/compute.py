@@ -47,8 +47,9 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
         torch.set_num_threads(threads)
         for kernel, precision in zip(kernels, precisions, strict=True):
             kernel.fp32_precision = precision
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
-        backends.cudnn.benchmark = benchmark
+        if device.type == "cuda":  # to call it imports all of torch's compiler, a second's work
+            torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+            backends.cudnn.benchmark = benchmark
 
 
 @contextmanager

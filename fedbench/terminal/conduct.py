@@ -9,14 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedbench.base.errors import UserError
+from fedbench.base.packs import SUFFIX
 from fedbench.base.plugins import blame, import_modules
 from fedbench.specs.library import built_in, path_of
 from fedbench.terminal.command import DONE, FAILED, code_of
-from fedbench.terminal.options import check_resources
+from fedbench.terminal.options import check_resources, run_options
 from fedbench.tune import supervise
+from fedbench.tune.early import ahead
 from fedbench.tune.supervise import is_command, supervised
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
@@ -98,6 +101,12 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
 def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Estimate, or run, report and judge, once it is clear what; returns the exit code."""
     options.fresh = options.fresh and not supervise.child.deaths  # what was stored is gone by then
+    with ahead(run_options(options), likely=not options.dry_run and unfinished(command.folder, command.more, options)):
+        return _run(command, options, arguments)
+
+
+def _run(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Estimate, or run, report and judge; returns the exit code."""
     with no_collector():
         job = command.job(options)
     if options.dry_run:
@@ -117,6 +126,26 @@ def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequenc
         print(f"{left} left; go on with: {again}", file=sys.stderr)
         return stopped if stopped and not job.lost else FAILED
     return FAILED if job.failed(options.strict) else DONE
+
+
+def unfinished(folder: str, more: Sequence[str], options: argparse.Namespace) -> bool:
+    """Whether it looks as if there is something to run, by what the last command left; sure is only who expands it."""
+    path, reports = Path(options.name), options.out / ("studies" if folder == "studies" else "searches")
+    if path.suffix and not path.is_file():
+        return False
+    if options.fresh:
+        return True
+    places = [reports / name / options.scale for name in (path.stem, f"own-{path.stem}")]
+    found = [place for place in places if place.is_dir()]
+    if not found:  # but where several studies were asked for, or results are published ones, others tell
+        return not (options.name in more and reports.is_dir()) and not any(options.out.glob(f"trials/*{SUFFIX}"))
+    changed = options.set or options.only or options.seeds
+    try:
+        told = {} if changed else json.loads((found[-1] / "report.json").read_text())
+    except (OSError, ValueError):
+        return False
+    counts = told.get("counts", {})
+    return bool(sum(counts.values()) - counts.get("failed", 0) < told.get("trials", 0))
 
 
 @contextmanager

@@ -1,45 +1,36 @@
 """A Ray cluster for the time of a command: one that runs already, or one that is started here."""
 
-import logging
 import os
-import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-# Before Ray is imported: quiet output, no warning about how often its (disposable) snapshots are written.
-os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-os.environ.setdefault("TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "0")
-os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # the store has all there is to save: stop at once
-os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # their TensorBoard steps count reports, not rounds
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
+# First, since it sets Ray's environment before Ray is imported.
+import fedbench.tune.quiet  # noqa: F401 # isort: skip
 import ray
 from ray._private import ray_constants
 from ray._private import worker as ray_worker
-from ray._private.parameter import RayParams
-from ray.job_config import JobConfig
 
 from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
-from fedbench.base.files import write_once
 from fedbench.base.signals import heeding, interrupt
-from fedbench.data.official import cache_dir
-from fedbench.tune import supervise
+from fedbench.tune import early, supervise
 from fedbench.tune.fit import check_address, check_here, joined, too_much
+from fedbench.tune.lean import QUIET, job_config
+from fedbench.tune.light import lighten_tune
 from fedbench.tune.luggage import packed
 from fedbench.tune.nodes import ask
 from fedbench.tune.options import RunOptions
 from fedbench.tune.pulse import Guard, Pulse, RayDied
 from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
+from fedbench.tune.tokens import private_token
 
 MESSAGE = 160  # characters of what Ray says
 JOIN_TRIES = 5  # a second each; Ray's own twenty are for machines that are being set up
 
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+lighten_tune()
 
 Say = Callable[[str], None]
 
@@ -109,35 +100,20 @@ def _there(options: RunOptions, say: Say) -> Iterator[Pulse]:
 
 
 def _start(options: RunOptions, say: Say) -> None:
-    """Start a cluster on this machine."""
+    """Start a cluster on this machine, or have the one that was begun."""
     say("starting Ray")
-    free_agent_port()
     shorten_messages(say)
     token = private_token()
-    os.environ.update(WORKER_ENV)  # inherited by workers; a runtime_env would throw Ray's warm ones away
+    start = early.take(options)
     try:
-        context = ray.init(
-            address="local",
-            include_dashboard=options.dashboard,
-            dashboard_host="127.0.0.1",
-            job_config=job_config(options),
-            **QUIET,
-        )
-    except Exception as error:  # Ray raises anything here, bare Exceptions, too
-        ray.shutdown()
-        raise RayDied(f"Ray did not start ({_first_line(error)})") from error
+        context = start.context()
+    except BaseException as error:  # Ray raises anything here, bare Exceptions, too
+        start.end()
+        if isinstance(error, Exception):
+            raise RayDied(f"Ray did not start ({_first_line(error)})") from error
+        raise
     if options.dashboard:
         say(f"dashboard: http://{context.dashboard_url} (it asks for the token in {token})")
-
-
-def free_agent_port() -> None:
-    """Let the node's agent, which the dashboard asks for logs, take any free port; two nodes would want the same one.
-
-    `ray start` has an option for it, `ray.init` takes what its parameters have by default.
-    """
-    wanted = ray_constants.DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
-    start = RayParams.__init__
-    start.__defaults__ = tuple(None if value == wanted else value for value in start.__defaults__ or ())
 
 
 def shorten_messages(say: Say) -> None:
@@ -167,12 +143,6 @@ def _join(options: RunOptions, say: Say) -> None:
                     f"--address {address}: the cluster wants another token; name its file with RAY_AUTH_TOKEN_PATH"
                 ) from error
             raise UserError(f"--address {address}: no Ray cluster there ({_first_line(error)})") from error
-
-
-def job_config(options: RunOptions) -> JobConfig:
-    """What the dashboard's list of jobs tells of this command, beside its command line."""
-    about = {"study": options.study, "scale": options.scale, "out": str(options.out.resolve())}
-    return JobConfig(metadata={"job_name": f"{options.study} ({options.scale})", **about})
 
 
 @contextmanager
@@ -206,20 +176,6 @@ def check_fit(options: RunOptions, say: Say = say) -> None:
         raise UserError(f"{complaint}; ask for less, or say --autoscaling if it grows")
     if complaint:
         say(f"waiting for the cluster to grow ({complaint})")
-
-
-def private_token() -> Path:
-    """The file with the token that guards a cluster started here, readable by its owner alone.
-
-    Ray would make one that everybody on the machine can read. Of two first runs at a time, one makes it.
-    """
-    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
-    path = Path(named) if named else cache_dir() / "ray-token"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_once(path, secrets.token_hex(32).encode())
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
-    return path
 
 
 def gpu_share(options: RunOptions, say: Say = say) -> float:

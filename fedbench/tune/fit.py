@@ -2,12 +2,14 @@
 
 import os
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 
 from fedbench.base.errors import UserError
+from fedbench.tune.early import joined
 from fedbench.tune.options import RunOptions
 from fedbench.tune.shares import ACCELERATOR
+
+__all__ = ["check_address", "check_here", "joined", "too_much"]
 
 REACH_SECONDS = 5.0  # for an address to answer
 
@@ -34,12 +36,6 @@ def check_address(address: str) -> None:
         raise UserError(f"--address {address}: no Ray cluster there ({reason})") from error
     if answer[3:4] != HTTP2_SETTINGS:
         raise UserError(f"--address {address}: no Ray cluster there (something else answers)")
-
-
-def joined() -> bool:
-    """Whether this process is part of a cluster already: a notebook, or a test, brought its own."""
-    ray = sys.modules.get("ray")
-    return ray is not None and bool(ray.is_initialized())
 
 
 def check_here(options: RunOptions) -> None:

@@ -34,7 +34,7 @@ class Pulse(tune.Callback):
     @property
     def here(self) -> bool:
         """Whether the cluster is of this process, and so of this machine alone."""
-        return bool(self._vital)
+        return self._vitals.there()
 
     def __getstate__(self) -> dict[str, object]:
         """Tune pickles its callbacks into the (disposable) experiment folder."""

@@ -1,6 +1,7 @@
 """Running trials on Ray Tune: scheduling is Ray's, results and resuming are the store's."""
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 from fedbench.tune.clusters import gpu_share, on_ray  # isort: skip
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
+from ray.tune.trainable.function_trainable import FunctionTrainable
 
 from fedbench.base.files import scratch
 from fedbench.base.signals import heeding, interrupt
@@ -19,11 +21,13 @@ from fedbench.config.naming import RunName
 from fedbench.store.leases import Watch
 from fedbench.store.store import Store
 from fedbench.tune.home import Home
+from fedbench.tune.light import light_baggage
 from fedbench.tune.options import RunOptions, StudyListener
 from fedbench.tune.pulse import Pulse
 from fedbench.tune.shares import Shares
-from fedbench.tune.trainable import FederatedRun, payload
+from fedbench.tune.trainable import FederatedRun, payload, resources
 
+_Function: Any = FunctionTrainable
 POLL_SECONDS = 1.0  # between two looks at trials that another command runs
 
 
@@ -106,10 +110,11 @@ def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[],
 
     Yields a function that tells the signal by which they were asked, 0 if they were not.
     """
-    asked = 0
+    asked = heard = 0
 
     def answer(number: int) -> None:
-        nonlocal asked
+        nonlocal asked, heard
+        heard = number
         if asked or not listener.running:
             listener.say("stopping")
             interrupt(number)
@@ -121,13 +126,15 @@ def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[],
     try:
         with heeding(answer):
             yield lambda: asked
+    except KeyboardInterrupt:  # Ray makes a plain one of any that comes up while it waits
+        interrupt(heard or signal.SIGINT)
     finally:
         stop.unlink(missing_ok=True)
 
 
 def _fit(payloads: list[dict[str, Any]], options: RunOptions, callbacks: list[tune.Callback]) -> None:
     tuner = tune.Tuner(
-        FederatedRun,
+        Scheduled,
         param_space={"trial": tune.grid_search(payloads)},
         tune_config=tune.TuneConfig(
             reuse_actors=True,
@@ -143,7 +150,19 @@ def _fit(payloads: list[dict[str, Any]], options: RunOptions, callbacks: list[tu
             verbose=0,
         ),
     )
-    tuner.fit()
+    with light_baggage():
+        tuner.fit()
+
+
+class Scheduled(_Function):  # type: ignore[misc]
+    """A trial as Tune knows it; workers run it without Tune."""
+
+    on_workers = FederatedRun
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """What a trial takes of the cluster; `tune.with_resources` would hide the class behind one of its own."""
+        return resources(config["trial"])
 
 
 class ProgressCallback(tune.Callback):
@@ -171,8 +190,8 @@ class ProgressCallback(tune.Callback):
             self.listener.update(result["hash"], result["round"], result["test_accuracy"])
         elif result.get("status") == "stopped":
             self.listener.stopped(result["hash"])
-            if (signal := self.asked()) and not self.listener.running:
-                interrupt(signal)
+            if (number := self.asked()) and not self.listener.running:
+                interrupt(number)
         elif result.get("status") in ("lost", "refused"):  # run again: on the way home, or on a node that is not fit
             self.listener.stopped(result["hash"])
         elif result.get("status") == "elsewhere":

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from ray import get_gpu_ids, tune
-from ray.tune.trainable.function_trainable import wrap_function
+from ray import get_gpu_ids
 
 from fedbench.base.errors import UserError
 from fedbench.base.settings import merge
@@ -23,11 +22,15 @@ from fedbench.store.leases import HeldElsewhereError
 from fedbench.store.store import StoredTrial
 from fedbench.store.trackers import tracked
 from fedbench.store.trackers.guard import variables
+from fedbench.tune.actor import Actor, report
 from fedbench.tune.away import OtherVersionError, Place, settle
 from fedbench.tune.freight import received, sent
 from fedbench.tune.nodes import without
 from fedbench.tune.options import RunOptions
 from fedbench.tune.watch import Watched, worker_name
+
+if TYPE_CHECKING:
+    from ray import tune
 
 REPORT_SECONDS = 1.0
 
@@ -37,14 +40,14 @@ def run_trial(params: dict[str, Any]) -> None:
     params = params["trial"]
     reporter, place = Reporter(params["hash"]), Place.of(params)
     if place.away:  # the driver holds the lease meanwhile
-        tune.report({**reporter.last, "status": "away", "reason": ""})
+        report({**reporter.last, "status": "away", "reason": ""})
     with Watched(RunName(**params["name"]), params["hash"]) as watched:
         ended = _outcome(params, place, reporter, watched)
         reason = f" ({ended['reason']})" if ended["reason"] else ""
         last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
         watched.log(f"{ended['status']}{reason}{last}")
     release_gpu()
-    tune.report({**reporter.last, **ended, **place.freight(params["hash"], ended["status"])})
+    report({**reporter.last, **ended, **place.freight(params["hash"], ended["status"])})
 
 
 def _outcome(params: dict[str, Any], place: Place, reporter: "Reporter", watched: Watched) -> dict[str, Any]:
@@ -83,19 +86,13 @@ def _outcome(params: dict[str, Any], place: Place, reporter: "Reporter", watched
     return ended if reporter.begun or stored.status == "failed" else {**ended, "found": True}
 
 
-_FunctionRun: Any = wrap_function(run_trial)
-
-
-class FederatedRun(_FunctionRun):  # type: ignore[misc]
+class FederatedRun(Actor):
     """A worker that runs one trial after the other. Ray's dashboard shows the class, its repr, and its log."""
+
+    function = staticmethod(run_trial)
 
     def __repr__(self) -> str:
         return worker_name(self.config["trial"]["command"])
-
-    @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """What a trial takes of the cluster; `tune.with_resources` would hide the class behind one of its own."""
-        return resources(config["trial"])
 
 
 def assigned_device(share: float) -> str:
@@ -137,7 +134,7 @@ class Reporter(Callback[Simulation, Record]):
             self.last["test_accuracy"] = seen.test_accuracy
         if time.monotonic() - self._sent >= REPORT_SECONDS and not run.done:
             self._sent = time.monotonic()
-            tune.report({**self.last, "status": "running", "reason": ""})
+            report({**self.last, "status": "running", "reason": ""})
 
 
 class Complaints(Callback[Simulation, Record]):
@@ -184,8 +181,10 @@ def _environment(params: Mapping[str, Any]) -> dict[str, str]:
     return dict(received(params["environment"])) if params["environment"] else {}
 
 
-def resources(surroundings: dict[str, Any]) -> tune.PlacementGroupFactory:
+def resources(surroundings: dict[str, Any]) -> "tune.PlacementGroupFactory":
     """What each trial of a command takes of the cluster."""
+    from ray import tune  # in the driver, where it is; a worker does without
+
     wanted = {"CPU": surroundings["cpus"], "GPU": surroundings["gpus"], **surroundings["resources"]}
     refused = (surroundings.get("home") or {}).get("refused", ())
     return tune.PlacementGroupFactory([wanted], **without(refused))

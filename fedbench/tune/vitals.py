@@ -15,13 +15,22 @@ class Vitals:
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, psutil.Process, list[str]]] = {}
 
+    def there(self) -> bool:
+        """Whether there are any."""
+        self._look()
+        return bool(self._known)
+
     def trouble(self) -> str:
         """What has died, in words; empty if all that has been started is alive."""
+        self._look()
+        return next((f"Ray's {what} has died" for what, process, _ in self._known.values() if not _alive(process)), "")
+
+    def _look(self) -> None:
+        """Take note of those that are new."""
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 if child.pid not in self._known and (what := VITAL.get(child.name())):
                     self._known[child.pid] = what, child, child.cmdline() if _alive(child) else []
-        return next((f"Ray's {what} has died" for what, process, _ in self._known.values() if not _alive(process)), "")
 
     def lost_store(self) -> list[str]:
         """The command line of a control store that has died, if one has."""

@@ -1,14 +1,14 @@
 """Every study that comes with fedbench, end to end on a real Ray, at its smallest."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
-import ray
 
 from fedbench.data.sets.mnist5k import Embedded
 from fedbench.report import main as report_main
@@ -20,6 +20,7 @@ from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.store import Store
 from fedbench.study import main
 from fedbench.terminal.studies import SMOKE
+from tests.conftest import small_cluster
 
 Command = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.slow
@@ -31,14 +32,12 @@ def tiny(name: str) -> ScaledStudy:
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All studies at tiny scale, run by one command."""
-    ray.shutdown()
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     out = tmp_path_factory.mktemp("everything")
-    assert main(["all", "--scale", "tiny", "--out", str(out)]) == 0
-    yield out
-    ray.shutdown()
+    with contextmanager(small_cluster)(2):
+        assert main(["all", "--scale", "tiny", "--out", str(out)]) == 0
+    return out
 
 
 @pytest.mark.timeout(900)

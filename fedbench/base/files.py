@@ -1,7 +1,9 @@
-"""Writing files so that a reader, or a crash, never meets half of one; and naming them."""
+"""Reading files that may be anything; writing them so that nobody meets half of one; and naming them."""
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,17 @@ RESULTS = Path("results")  # where results are kept unless somebody says otherwi
 def safe_name(text: str, allowed: str = "=,.-_") -> str:
     """A text as the name of a file or folder: every character but letters, digits and the allowed ones is a dash."""
     return "".join(c if c.isalnum() or c in allowed else "-" for c in text)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The bytes of a file; OSError where it has more than `most`, or is a pipe or a device, which may have no end."""
+    if not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    with path.open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"More than {most} bytes", str(path))
+    return content
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

@@ -54,6 +54,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many examples tests/test_fuzz.py tries."""
+    parser.addoption("--fuzz", type=int, default=1000, metavar="N", help="examples of wrong input in all (1000)")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """All tests share one cache folder, which is not the user's."""

@@ -1,5 +1,6 @@
 """Wrong input of every kind is one line, exit code 2, no traceback, and nothing is written."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,7 @@ import ray
 
 from fedbench import __main__, clean, new, publish, report, search, speed, study, trial, verify
 from fedbench.base import plugins
-from fedbench.base.errors import ConfigError
 from fedbench.data import __main__ as data
-from fedbench.data.base import Dataset, register_dataset
-from fedbench.methods import register_method
-from fedbench.store.metrics import register_metric
-from fedbench.store.trackers import register_tracker
-from fedbench.testing import check_method
 
 Command = Callable[..., tuple[int, str, str]]
 DOORS: dict[str, Any] = {
@@ -65,6 +60,12 @@ OPTIONS: list[tuple[str, str]] = [
     ("search fixed_gamma --storage=", "argument --storage: name a storage"),
     ("search fixed_gamma --gpus-per-trial 99", "--gpus-per-trial 99: this machine has"),
     ("search fixed_gamma --address localhost:1", "--address localhost:1: no Ray cluster there"),
+    ("search fixed_gamma --trials 1000000000", "(trials x suggestion_seeds); must be at most 20000"),
+    (f"search fixed_gamma --seeds {','.join(map(str, range(201)))}", "fixed_gamma: 201 seeds; must be at most 200"),
+    (
+        f"study smoke --seeds {','.join(map(str, range(30_000)))}",
+        "trials; must be at most 20000: pick some",
+    ),
     ("search fixed_gamma --trials 0", "--trials 0: must be at least 1"),
     ("report smoke", "holds no results; run python -m fedbench.study smoke first"),
     ("publish smoke", "--out results: holds no results; run python -m fedbench.study smoke first"),
@@ -130,6 +131,7 @@ plots: {curves: {y: test_accuracy, colour: method, panels: [data.alpha]}}
 claims: [{says: B is better, check: beats, point: {method: B}}]
 scales: {quick: {}}
 """
+ALPHAS = "  data.alpha: [100, 1]\n"
 CURVES = "{y: test_accuracy, colour: method, panels: [data.alpha]}"
 BEATS = "check: beats, point: {method: B}"
 SHOWN = "baseline: {method: A}\ntables: {accuracy: {rows: [data.alpha], columns: [method], "
@@ -155,6 +157,14 @@ STUDIES: list[tuple[str, str, str]] = [
     (BEATS, f"{BEATS}, source: 3", "claims.1.source = 3: must be a word or null"),
     ("quick", "fast", "mine.yaml: scales: 'fast' is not a key; must be one of quick, desk, paper, tiny"),
     ("seeds", "skip: [{method: [A, B]}]\nseeds", "mine: nothing is left to run: the study skips everything"),
+    (
+        "Mine",
+        "&a [x, x, x]\nx: &b [*a, *a, *a]\ny: [" + "*b, " * 10_000 + "]",
+        "mine.yaml: its aliases stand for more than",
+    ),
+    ("Mine", '!!int ""', "mine.yaml: not valid YAML (string index out of range)"),
+    ("Mine", "x" * 300_000, "mine.yaml: cannot be read (More than 262144 bytes)"),
+    ("title", '"\\e[31m"', r"mine.yaml: unknown key '\x1b[31m'"),
     ("seeds", "import: [not_there]\nseeds", "mine.yaml: import not_there: cannot be imported"),
 ]
 
@@ -166,6 +176,39 @@ def test_a_mistake_in_a_study_file_is_one_line(
     assert old in STUDY
     (tmp_path / "mine.yaml").write_text(STUDY.replace(old, new, 1))
     assert message in refused("study mine.yaml")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_a_study_file_without_an_end_is_not_waited_for(
+    refused: Callable[[str], str], tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "mine.yaml")
+    assert "mine.yaml: cannot be read (Not a regular file)" in refused("study mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("left", "message"), [("", "scale paper has no axis 'data.alpha'; give it one there"), (ALPHAS, "a number or null")]
+)
+def test_numbers_of_the_paper_are_such_and_have_a_place(
+    refused: Callable[[str], str], tmp_path: Path, left: str, message: str
+) -> None:
+    text = STUDY.replace(ALPHAS, left)
+    scales = f"scales: {{quick: {{grid: {{{ALPHAS.strip()}}}}}}}"
+    reference = f"reference: {{tolerance: 1, accuracy: [[1, 1, 1{'0' * 400}]]}}"
+    (tmp_path / "mine.yaml").write_text(text.replace("scales: {quick: {}}", f"{scales}\n{reference}"))
+    assert message in refused("study mine.yaml")
+
+
+def test_an_anchor_may_be_used_again(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("clients: {count: &n 5, epochs: *n}\nproxy: {size: &n 10, pool: *n}\n")
+    assert command(trial.main, "--config", str(tmp_path / "c.yaml"), "--show")[::2] == (0, "")
+
+
+def test_what_was_typed_stays_on_one_line(command: Command) -> None:
+    code, _, error = command(trial.main, "a\nb\x1b", "x" * 10_000)
+    assert (code, len(error.splitlines())) == (2, 1)
+    assert r"unrecognized arguments: a b\x1b xxx" in error
+    assert len(error) < 3000
 
 
 SPACE = """title: Mine
@@ -202,6 +245,11 @@ def test_a_mistake_in_a_space_file_is_one_line(
     assert message in refused("search mine.yaml")
 
 
+def test_a_name_inside_a_method_must_be_a_word(refused: Callable[[str], str], tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("method: {name: fedlws, inner: {name: {a: 1}}}")
+    assert "method.inner.name: unknown method" in refused("trial --config c.yaml")
+
+
 def test_a_mistake_in_a_config_file_names_the_file(refused: Callable[[str], str], tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("round: 3\n")
     assert "c.yaml: unknown key 'round'; did you mean 'rounds'?" in refused("trial --config c.yaml")
@@ -236,6 +284,10 @@ METHODS: dict[str, tuple[str, str, str]] = {
     "metric_word": (MEAN, f"{MEAN[:-1]}, metrics={{'x': 'a'}})", "Wrong.aggregate: metrics must be numbers by name"),
     "path": (MEAN, f"{MEAN[:-1]}, path=(1, 2))", "Wrong.aggregate: path must be of PathPoints"),
     "raises": (MEAN, "1 / 0", "own_raises.py, line 16, in aggregate: ZeroDivisionError: division by zero"),
+    "stops": (MEAN, "next(iter([]))", "own_stops.py, line 16, in aggregate: RuntimeError: generator raised StopIter"),
+    "exits": (MEAN, "exit(0)", "own_exits.py, line 16, in aggregate: SystemExit: 0"),
+    "base": ("import torch", "raise GeneratorExit", "cannot be imported (GeneratorExit:; own_base.py, line 1)"),
+    "mute": (HOOKS, "class E(Exception): __str__ = None\n    raise E", "cannot be imported (E: it cannot say what;"),
     "unasked": (MEAN, "cohort.losses", "line 16, in aggregate: RuntimeError: a rule used the clients' loss without"),
     "start": (HOOKS, "def start(self, n, w): pass", "Wrong.start: state must be tensors by name, is a NoneType"),
     "tensor": (HOOKS, "def correction(self, s, c, w): return w", "Wrong.correction: must return a Correction or None"),
@@ -331,34 +383,3 @@ def test_an_indicator_that_breaks_a_rule_is_one_line(refused: Callable[[str], st
     (tmp_path / f"own_look_{case}.py").write_text(INDICATOR.replace(old, new))
     line = f"trial --import own_look_{case} {SMALL} --set indicators.wrong_look=true --set data.alpha=100"
     assert message in refused(line)
-
-
-DESCRIPTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"shape": (6, 6)}, r"shape must be \(C, H, W\), is \(6, 6\)"),
-    ({"train_size": "100"}, "sizes, shape and number of classes must be whole numbers"),
-    ({"mean": "0"}, "mean and std must be numbers"),
-    ({"load": 3}, "load must be a function that takes a folder"),
-    ({"defaults": ["model"]}, "defaults must be values by config key"),
-]
-
-
-@pytest.mark.parametrize(("changes", "message"), DESCRIPTIONS)
-def test_a_data_set_is_described_with_the_right_types(changes: dict[str, Any], message: str) -> None:
-    described = {"shape": (1, 6, 6), "num_classes": 10, "train_size": 100, "test_size": 100, "load": print, **changes}
-    with pytest.raises(ConfigError, match=f"data set 'wrong': {message}"):
-        register_dataset(Dataset(name="wrong", **described))
-
-
-def test_what_is_registered_is_of_its_kind() -> None:
-    wrong: Any = 3
-    with pytest.raises(ConfigError, match="metric 'wrong': must be a Metric, with a function that reads it"):
-        register_metric("wrong", wrong)
-    with pytest.raises(ConfigError, match="tracker 'wrong': must be a subclass of Tracker"):
-        register_tracker("wrong")(wrong)
-    with pytest.raises(ConfigError, match="int: a method must be a subclass of Method"):
-        register_method()(int)  # type: ignore[type-var]
-
-
-def test_a_method_is_not_checked_in_the_name_of_another() -> None:
-    with pytest.raises(AssertionError, match="method 'fedavg': the settings name another, fedprox"):
-        check_method("fedavg", {"method.name": "fedprox"})

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST_LINE = 2000  # characters; lists of all that is known have several hundred
+
 
 class UserError(Exception):
     """Wrong input: the message says what is wrong, where, and what would be right.
@@ -25,3 +27,18 @@ def unknown(kind: str, name: object, options: Iterable[str]) -> str:
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"unknown {kind} {str(name)!r}; {hint}Known: {', '.join(known)}"
+
+
+def one_line(error: object) -> str:
+    """What is to be said as one line, whatever users wrote: no breaks, nothing that a terminal obeys, an end."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # of somebody's own class
+        text = "it cannot say what"
+    text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def told(error: BaseException) -> str:
+    """An error by its kind and what it says."""
+    return one_line(f"{type(error).__name__}: {one_line(error)}")

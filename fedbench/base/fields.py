@@ -54,9 +54,19 @@ def wrong(message: str) -> PydanticCustomError:
 
 def once(items: list[Any]) -> list[Any]:
     """A validator for a list whose items must differ."""
-    if twice := [item for item in items if items.count(item) > 1]:
+    if twice := first_twice(items):
         raise wrong(f"{twice[0]} stands twice; name it once")
     return items
+
+
+def first_twice(items: Iterable[Any]) -> list[Any]:
+    """The first item that came before, in a list; an empty one if all differ. Quick, however many there are."""
+    seen = set[Any]()
+    for item in items:
+        if item in seen:
+            return [item]
+        seen.add(item)
+    return []
 
 
 Seeds = Annotated[list[Whole], Field(min_length=1), AfterValidator(once)]

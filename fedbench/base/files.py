@@ -1,10 +1,12 @@
-"""Writing files so that a reader, or a crash, never meets half of one; and naming them."""
+"""Reading files that may be anything; writing them so that nobody meets half of one; and naming them."""
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
+import stat
 import time
 from functools import cache
 from pathlib import Path
@@ -55,6 +57,17 @@ def remove(path: Path) -> None:
 def _tag() -> str:
     """The machine, in short."""
     return hashlib.sha256(machine().encode()).hexdigest()[:8]
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The bytes of a file; OSError where it has more than `most`, or is a pipe or a device, which may have no end."""
+    if not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    with path.open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"More than {most} bytes", str(path))
+    return content
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

@@ -12,15 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from fedbench.base.files import read_bytes
+
 SUFFIX = ".json.xz"
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]  # best for digits
 
+LARGEST = 2**26  # bytes of what is in a pack; the largest of ours has 200,000
 
-def read(path: Path) -> bytes:
-    """The bytes of a file in a folder, or in a pack; FileNotFoundError where there is none, ValueError for damage."""
+
+def read(path: Path, most: int | None = None) -> bytes:
+    """The bytes of a file in a folder, or in a pack; FileNotFoundError where there is none, ValueError for damage.
+
+    most: bytes that a file in a folder may have, where it may be anything.
+    """
     pack = path.parent
     if not (pack.name.endswith(SUFFIX) and pack.is_file()):
-        return path.read_bytes()
+        return path.read_bytes() if most is None else read_bytes(path, most)
     files = _opened(pack, pack.stat().st_mtime_ns)
     if path.name not in files:
         raise FileNotFoundError(2, "No such file in the pack", str(path))
@@ -36,10 +43,19 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 def unpacked(content: bytes) -> dict[str, bytes]:
     """The files in a pack; ValueError if it is none."""
     try:
-        raw = json.loads(lzma.decompress(content))
+        raw = json.loads(_decompressed(content))
         return {name: (text if isinstance(text, str) else _table(text)).encode() for name, text in raw.items()}
-    except (lzma.LZMAError, EOFError, AttributeError, KeyError, TypeError) as error:
+    except (lzma.LZMAError, AttributeError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"not a pack ({error})") from error
+
+
+def _decompressed(content: bytes) -> bytes:
+    """What is in a pack, as long as it is no more than any pack holds."""
+    reader = lzma.LZMADecompressor(memlimit=4 * LARGEST)
+    whole = reader.decompress(content, LARGEST + 1)
+    if not reader.eof:
+        raise ValueError(f"not a pack (cut off, or more than {LARGEST} bytes in it)")
+    return whole
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from traceback import walk_tb
 
-from fedbench.base.errors import UserError
+from fedbench.base.errors import UserError, told
 
 GROUP = "fedbench.plugins"
 _OUTSIDE: set[str] = set()  # the top-level names of what was imported here
@@ -31,14 +31,14 @@ def import_modules(names: Iterable[str], folder: str = "", source: str = "--impo
 
 
 def blame(error: BaseException) -> str | None:
-    """Where in somebody's own code an error came up: its file, line and function; None if it passed through none."""
+    """Where in somebody's own code an error, or its cause, came up: file, line and function; None for no such place."""
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         name = str(frame.f_globals.get("__name__"))
         if name.partition(".")[0] in _OUTSIDE - {"fedbench"}:
             function = frame.f_code.co_name
             inside = "" if function.startswith("<") else f", in {function}"
             return f"{Path(frame.f_code.co_filename).name}, line {line}{inside}"
-    return None
+    return blame(error.__cause__) if error.__cause__ else None
 
 
 def beside(name: str, folder: Path) -> str:
@@ -57,11 +57,11 @@ def _load(module: str, source: str) -> None:
     _OUTSIDE.add(module.partition(".")[0])
     try:
         import_module(module)
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # whatever a user's module does wrong, one line says where
+    except BaseException as error:  # whatever a user's module does wrong, one line says where
         at = f"; {where}" if (where := blame(error)) else ""
-        raise UserError(f"{source}: cannot be imported ({type(error).__name__}: {error}{at})") from error
+        raise UserError(f"{source}: cannot be imported ({told(error)}{at})") from error
 
 
 def _on_path(file: Path, source: str) -> str:

@@ -84,7 +84,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         self._import_home()
-        return name in self._items
+        return isinstance(name, str) and name in self._items
 
     def _import_home(self) -> None:
         if self._at_home:

@@ -1,12 +1,13 @@
 """Settings as users write them: YAML files and key=value, nested or with dotted keys."""
 
 import io
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import ReusedAnchorWarning
 
 from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.packs import read
@@ -14,8 +15,51 @@ from fedbench.base.packs import read
 Settings = dict[str, Any]
 PLAIN = {"None": "null", "True": "true", "False": "false"}  # as YAML has them
 
-# What a YAML text can make ruamel.yaml raise: impossible dates and numbers, endless nesting, aliases to themselves.
-BAD_YAML = (YAMLError, ValueError, KeyError, RecursionError)
+# What a YAML text may have at most: ruamel.yaml reads 50,000 characters a second, and aliases can make a page endless.
+LONGEST = 2**18  # characters; the longest study of ours has 7,000
+MOST_VALUES = 100_000
+MOST_BITS = 10_000  # of a whole number; Python does not even print one of 4,300 digits
+DEEPEST = 20  # parts of a dotted key
+
+
+class YamlError(ValueError):
+    """A text that is not YAML, or too much of it; `line` is where that shows, if anywhere."""
+
+    def __init__(self, problem: object, line: int | None = None) -> None:
+        super().__init__(str(problem))
+        self.line = line
+
+
+def parse_yaml(text: str) -> Any:
+    """Plain data from a YAML text (YAML 1.2: 5e-4 is a number, `no` is a word)."""
+    if len(text) > LONGEST:
+        raise YamlError(f"more than {LONGEST} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
+            content = YAML(typ="safe", pure=True).load(text)
+    except Exception as error:  # impossible dates and numbers, endless nesting: ruamel.yaml raises nearly anything
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error) or type(error).__name__
+        raise YamlError(f"not valid YAML ({problem})", mark.line + 1 if mark else None) from error
+    if _values(content, {}) > MOST_VALUES:
+        raise YamlError(f"its aliases stand for more than {MOST_VALUES} values")
+    return content
+
+
+def _values(content: Any, known: dict[int, int]) -> int:
+    """How many values there are, what aliases stand for counted each time; `known`: counts by id, 0 under way."""
+    if isinstance(content, int) and content.bit_length() > MOST_BITS:
+        raise YamlError("a number in it has thousands of digits")
+    if not isinstance(content, dict | list):
+        return 1
+    if known.get(id(content)) == 0:
+        raise YamlError("an alias refers to itself")
+    if id(content) not in known:
+        known[id(content)] = 0
+        inner = [*content, *content.values()] if isinstance(content, dict) else content
+        known[id(content)] = 1 + sum(_values(item, known) for item in inner)
+    return known[id(content)]
 
 
 def nest(settings: Mapping[str, Any], where: str = "settings") -> Settings:
@@ -25,7 +69,7 @@ def nest(settings: Mapping[str, Any], where: str = "settings") -> Settings:
     """
     nested: Settings = {}
     for key, value in settings.items():
-        if not isinstance(key, str) or not all(key.split(".")):
+        if not isinstance(key, str) or not all(key.split(".")) or key.count(".") >= DEEPEST:
             raise ConfigError(f"{where}: {key!r} is not a key; keys look like data.alpha")
         branch = nest(value, where) if isinstance(value, Mapping) else value
         for part in reversed(key.split(".")):
@@ -81,10 +125,10 @@ def parse_assignments(assignments: Iterable[str]) -> Settings:
         if not equals or not key.strip():
             raise ConfigError(f"--set {text}: expected key=value, such as data.alpha=0.1")
         try:
-            parsed = YAML(typ="safe", pure=True).load(value)
-            settings = merge(settings, nest({key.strip(): parsed}, f"--set {text}"))
-        except BAD_YAML as error:
-            raise ConfigError(f"--set {text[:200]}: the value is not valid YAML") from error
+            parsed = parse_yaml(value)
+        except YamlError as error:
+            raise ConfigError(f"--set {text[:200]}: the value is not valid YAML ({error})") from error
+        settings = merge(settings, nest({key.strip(): parsed}, f"--set {text}"))
     return settings
 
 
@@ -94,30 +138,18 @@ def load_yaml(path: Path) -> Settings:
 
 
 def load_raw_yaml(path: Path) -> Settings:
-    """A YAML file of keys and values, as written (YAML 1.2: 5e-4 is a number, `no` is a word)."""
+    """A YAML file of keys and values, as written."""
     try:
-        content = YAML(typ="safe", pure=True).load(read(path).decode())
-    except (OSError, UnicodeDecodeError) as error:
+        content = parse_yaml(read(path, LONGEST).decode())
+    except YamlError as error:
+        raise UserError(f"{path}{f', line {error.line}' if error.line else ''}: {error}") from error
+    except (OSError, ValueError) as error:  # of text that is none, and of a pack that is none
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    except BAD_YAML as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
-    try:
-        _walk(content)
-    except RecursionError as error:
-        raise UserError(f"{path}: an alias refers to itself") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected settings as key: value, found {type(content).__name__}")
     return content
-
-
-def _walk(content: Any) -> None:
-    """Go through all of a file: a RecursionError if there is no end to it."""
-    for item in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
-        _walk(item)
 
 
 def dump_yaml(settings: Mapping[str, Any]) -> str:

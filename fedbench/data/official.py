@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import os
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fedbench.base.errors import UserError
+from fedbench.base.files import read_bytes
 from fedbench.data.base import Arrays
 
 CACHE_FORMAT = 1
@@ -24,12 +26,13 @@ class Layout:
     """One official layout: the folders it may lie in, and its files with their accepted md5 sums.
 
     A sum is that of the file or of its uncompressed content; a file without any is checked by its structure
-    alone. A file may be gzipped under its name plus `.gz`.
+    alone. A file may be gzipped under its name plus `.gz`; none has more than `largest` bytes, uncompressed.
     """
 
     folders: Sequence[str]
     files: Mapping[str, Sequence[str]]
     read: Callable[[Mapping[str, bytes]], Arrays]
+    largest: int = 2**28
 
 
 @dataclass(frozen=True)
@@ -95,22 +98,32 @@ def _existing(folder: Path, name: str) -> Path | None:
 
 def read(found: Found) -> Arrays:
     """Read and verify every file of a layout, then parse it."""
-    blobs = {name: _verified(path, found.layout.files[name]) for name, path in found.paths.items()}
+    layout = found.layout
+    blobs = {name: _verified(path, layout.files[name], layout.largest) for name, path in found.paths.items()}
     try:
-        return found.layout.read(blobs)
+        return layout.read(blobs)
     except UserError as error:
         raise UserError(f"{found.folder}: {error}") from error
 
 
-def _verified(path: Path, sums: Sequence[str]) -> bytes:
+def _verified(path: Path, sums: Sequence[str], largest: int) -> bytes:
     """The (uncompressed) bytes of a file whose md5 is one of `sums`."""
     try:
-        raw = path.read_bytes()
-        blob = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        raw = read_bytes(path, largest)
+        blob = _unzipped(raw, largest) if path.suffix == ".gz" else raw
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read, truncated or not the official file ({error})") from error
     if sums and not {_md5(raw), _md5(blob)} & set(sums):
         raise UserError(f"{path}: md5 {_md5(blob)} is not that of the official file (truncated or altered?)")
+    return blob
+
+
+def _unzipped(raw: bytes, most: int) -> bytes:
+    """The content of a gzip file, never unpacked further than to see that it has more than `most` bytes."""
+    with gzip.open(io.BytesIO(raw)) as stream:
+        blob = stream.read(most + 1)
+    if len(blob) > most:
+        raise OSError(f"more than {most} bytes in it")
     return blob
 
 

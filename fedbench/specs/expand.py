@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
+from fedbench.base.fields import first_twice
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
@@ -22,6 +24,7 @@ TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.cou
 TINY_VALUES = 2  # of each setting that is an axis
 TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
 LARGEST_SEED = 10**9
+MOST_TRIALS = 20_000  # of a study at one scale; to check so many takes seconds
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,10 @@ def expand_study(
     check_changes(changes, {key: [settings for _, settings in points] for key, points in whole.items()})
     base = merge(merge(nest(study.base, stem), nest(spec.base, stem)), changes)
     axes = _pick(whole, only, stem)
-    points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
     chosen = _checked(seeds) or spec.seeds or study.seeds
+    if (count := prod(map(len, axes.values())) * len(chosen)) > MOST_TRIALS:
+        raise ConfigError(f"{stem}: {count} trials; must be at most {MOST_TRIALS}: pick some with --only, or split it")
+    points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
     cells = [_cell(stem, base, point, chosen, scale) for point in points if not _skipped(point, study.skip)]
     check_study(stem, study)
     if not cells:
@@ -210,7 +215,7 @@ def _points(key: str, axis: Axis, where: str) -> list[Point]:
     if not axis:
         raise ConfigError(f"{where}: grid.{key} is empty")
     labels = [text_label(label) for label in axis]
-    if twice := [label for label in labels if labels.count(label) > 1]:
+    if twice := first_twice(labels):
         raise ConfigError(f"{where}: grid.{key}: {twice[0]} stands twice; name it once")
     if isinstance(axis, Mapping):
         return [(label, nest(settings, f"{where}: grid.{key}.{label}")) for label, settings in axis.items()]

@@ -3,7 +3,7 @@
 from itertools import product
 
 from fedbench.base.errors import ConfigError, unknown
-from fedbench.specs.names import Label
+from fedbench.specs.names import Axis, Label
 from fedbench.specs.parts import TableSpec
 from fedbench.specs.study import ScaleSpec, Study
 
@@ -20,6 +20,8 @@ def paper_numbers(stem: str, study: Study, name: str) -> dict[Key, float]:
     if study.reference is None or name not in study.reference.tables:
         return {}
     table, where = study.tables[name], f"{stem}: reference.{name}"
+    if missing := [axis for axis in table.axes if axis not in _paper_grid(study)]:
+        raise ConfigError(f"{where}: scale paper has no axis '{missing[0]}'; give it one there")
     keys = row_keys(table)
     columns: list[Key] = list(product(*(paper_labels(study, table, axis) for axis in table.columns)))
     columns += [(table.pool,)] if table.pool else []
@@ -36,14 +38,23 @@ def paper_numbers(stem: str, study: Study, name: str) -> dict[Key, float]:
             if label not in allowed:
                 raise ConfigError(f"{where}: {unknown(f'value of {key}', label, map(str, allowed))}")
         for column, number in zip(columns, row[len(keys) :], strict=True):
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+            if number is not None and not _is_number(number):
                 raise ConfigError(f"{where}: {row} has {number!r}; must be a number or null")
             if number is not None:
                 numbers[(*row[: len(keys)], *column)] = float(number)
     return numbers
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def _paper_grid(study: Study) -> dict[str, Axis]:
+    """The axes at scale paper."""
+    return {**study.grid, **study.scales.get("paper", ScaleSpec()).grid}
+
+
 def paper_labels(study: Study, table: TableSpec, axis: str) -> list[Label]:
     """An axis of a table in full, as the file has it at scale paper: the paper's layout does not change with --only."""
-    every = list({**study.grid, **study.scales.get("paper", ScaleSpec()).grid}[axis])
+    every = list(_paper_grid(study)[axis])
     return [label for label in every if label in table.where.get(axis, every)] or every

@@ -24,6 +24,7 @@ TINY_TRIALS = 3
 DIRECTIONS: Mapping[str, Literal["max", "min"]] = {"validation_accuracy": "max", "validation_loss": "min"}
 
 Budget = Annotated[int, Field(ge=1)]
+MOST_RUNS, MOST_SEEDS = 20_000, 200  # of a method's suggestions; of each of them, and of the table
 
 
 class SpaceScale(Strict):
@@ -230,9 +231,22 @@ def expand_space(
             *([f"seeds={','.join(map(str, seeds))}"] if seeds else []),
         ],
     )
+    _check_size(scaled)
     for arm in scaled.arms:
         _check(scaled, arm)
     return scaled
+
+
+def _check_size(scaled: ScaledSpace) -> None:
+    """A search must be one that can be gone through."""
+    seeds = max(len(scaled.suggestion_seeds), len(scaled.seeds))
+    if seeds > MOST_SEEDS:
+        raise ConfigError(f"{scaled.name}: {seeds} seeds; must be at most {MOST_SEEDS}")
+    if (runs := scaled.trials * len(scaled.suggestion_seeds)) > MOST_RUNS:
+        raise ConfigError(
+            f"{scaled.name}: {runs} runs for the suggestions of each method (trials x suggestion_seeds); "
+            f"must be at most {MOST_RUNS}"
+        )
 
 
 def _validation(base: Settings, where: str) -> tuple[float, Settings]:

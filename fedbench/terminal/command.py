@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-from fedbench.base.errors import UserError
+from fedbench.base.errors import UserError, one_line, told
 from fedbench.base.plugins import blame
 from fedbench.base.signals import Interrupted, heeding, interrupt
 
@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line, exit with 2."""
-        print(f"error: {message} ({self.prog} --help shows the options)", file=sys.stderr)
+        print(f"error: {one_line(message)} ({self.prog} --help shows the options)", file=sys.stderr)
         sys.exit(WRONG_INPUT)
 
 
@@ -31,39 +31,42 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
     SIGTERM and SIGHUP are as gentle as Ctrl-C; their exit codes are 143 and 129.
     What a user's own code raises is a user's error, too: the line says where in that code.
     """
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_, **__: print_warning(str(message))
     try:
         with heeding():
             code = main(sys.argv[1:])
     except UserError as error:
-        print(f"error: {_one_line(error)}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         code = WRONG_INPUT
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = FAILED
-    except Exception as error:
-        where = blame(error)
-        if where:  # somebody's own code, named with --import
-            print(f"error: {where}: {type(error).__name__}: {_one_line(error)}", file=sys.stderr)
-        elif isinstance(error, OSError):  # a full disk, a vanished folder
-            print(f"error: {_one_line(error)}", file=sys.stderr)
-        else:
-            raise
-        code = WRONG_INPUT if where else FAILED
     except KeyboardInterrupt as error:
         print("interrupted", file=sys.stderr)
         code = code_of(error)
+    except BaseException as error:
+        answered = _answered(error)
+        if answered is None:
+            raise
+        code = answered
     gc.freeze()  # or the last collection would walk through all of torch: half a second at every command's end
     sys.exit(code)
 
 
+def _answered(error: BaseException) -> int | None:
+    """The exit code of an error that one line can tell of; None for any other, and for an end that was meant."""
+    if where := blame(error):  # somebody's own code, named with --import
+        print(f"error: {where}: {told(error)}", file=sys.stderr)
+        return WRONG_INPUT
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    if isinstance(error, OSError):  # a full disk, a vanished folder
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return FAILED
+    return None
+
+
 def print_warning(text: str) -> None:
     """Print a warning."""
-    print(f"warning: {text}", file=sys.stderr, flush=True)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    print(f"warning: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def code_of(stop: KeyboardInterrupt) -> int:

@@ -182,7 +182,8 @@ def chosen_seeds(options: argparse.Namespace) -> list[int] | None:
         seeds = None if options.seeds is None else [int(seed) for seed in options.seeds.split(",")]
     except ValueError:
         raise UserError(f"--seeds {options.seeds!r}: expected whole numbers, such as 8,9,10") from None
-    if twice := [seed for seed in seeds or () if (seeds or []).count(seed) > 1]:
+    if seeds and len(set(seeds)) < len(seeds):
+        twice = [seed for number, seed in enumerate(seeds) if seed in seeds[:number]]
         raise UserError(f"--seeds {options.seeds}: {twice[0]} stands twice; name it once")
     return seeds
 

@@ -48,3 +48,11 @@ def test_a_file_in_a_pack_is_read_by_its_path(tmp_path: Path) -> None:
 def test_a_damaged_pack_is_a_value_error(content: bytes) -> None:
     with pytest.raises(ValueError):
         unpacked(content)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 9999, b'{"a": {"head": ["a"], "columns": ["1"], "single": [7]}}', bytes(2**27)]
+)
+def test_nonsense_in_a_pack_and_a_bomb_are_no_pack(content: bytes) -> None:
+    with pytest.raises(ValueError, match="not a pack"):
+        unpacked(lzma.compress(content, preset=0))

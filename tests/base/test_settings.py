@@ -25,7 +25,7 @@ def test_a_later_assignment_wins() -> None:
     assert parse_assignments(["a.b=1", "a.b=2"]) == {"a": {"b": 2}}
 
 
-@pytest.mark.parametrize("text", ["a", "=1", "a..b=1"])
+@pytest.mark.parametrize("text", ["a", "=1", "a..b=1", "a" + ".a" * 5000 + "=1", "a=&a [*a]"])
 def test_a_malformed_assignment_is_an_error(text: str) -> None:
     with pytest.raises(UserError):
         parse_assignments([text])

@@ -1,7 +1,9 @@
 import gzip
 import hashlib
+import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -67,6 +69,16 @@ def test_a_truncated_gzip_file_is_named(files: Path) -> None:
     with pytest.raises(UserError, match="truncated") as raised:
         load(files)
     assert str(path) in str(raised.value)
+
+
+def test_a_bomb_is_not_unpacked_and_a_huge_file_not_read(files: Path) -> None:
+    source = Official("own", [replace(LAYOUT, largest=10**6)], "NoSuchSet")
+    (files / "set" / "labels.gz").write_bytes(gzip.compress(bytes(2**24)) * 50)  # 800 MiB of zeros
+    with pytest.raises(UserError, match=r"labels\.gz: cannot be read, .* \(more than 1000000 bytes in it\)"):
+        source(files)
+    os.truncate(files / "set" / "images", 2**40)
+    with pytest.raises(UserError, match=r"images: cannot be read, .* More than 1000000 bytes"):
+        source(files)
 
 
 def test_a_set_that_is_nowhere_says_where_it_looked_and_how_to_get_it(

@@ -36,6 +36,7 @@ CIFAR10 = (
             "test_batch.bin": ("803d5f7f4d78ea53de84dbe85f74fb6d",),
         },
         read=parser(lambda blob, name: read_cifar_binary(blob, name, label_bytes=1)),
+        largest=10_000 * 3073,
     ),
     Layout(
         folders=("cifar-10-batches-py", "cifar10/cifar-10-batches-py"),
@@ -48,6 +49,7 @@ CIFAR10 = (
             "test_batch": ("40351d587109b95175f43aff81a1287e",),
         },
         read=parser(lambda blob, name: read_cifar_python(blob, name, label_key="labels")),
+        largest=32 * 10**6,
     ),
 )
 
@@ -59,11 +61,13 @@ CIFAR100 = (
             "test": ("f0ef6b0ae62326f3e7ffdfab6717acfc",),
         },
         read=parser(lambda blob, name: read_cifar_python(blob, name, label_key="fine_labels")),
+        largest=160 * 10**6,
     ),
     Layout(  # no published sums of the single files; their structure is checked
         folders=("cifar-100-binary", "cifar100/cifar-100-binary"),
         files={"train.bin": (), "test.bin": ()},
         read=parser(lambda blob, name: read_cifar_binary(blob, name, label_bytes=2)),
+        largest=50_000 * 3074,
     ),
 )
 

@@ -32,6 +32,7 @@ LAYOUT = Layout(
         "t10k-labels-idx1-ubyte": ("bb300cfdad3c16e7a12a480ee83cd310", "15d484375f8d13e6eb1aabb0c3f46965"),
     },
     read=parse,
+    largest=16 + 60_000 * 28 * 28,
 )
 
 

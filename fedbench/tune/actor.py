@@ -16,7 +16,7 @@ import ray
 
 Metrics = dict[str, Any]
 
-END_SECONDS = 2.0  # for a function that has reported its end to return
+END_SECONDS = 30.0  # for the thread of a function that has returned to end, on a machine that is busy
 
 
 class Reports:

@@ -51,17 +51,21 @@ def question() -> Callable[[str, str], dict[str, Any]]:
     """What a node is asked, as a function that travels whole: fedbench may not be there, or be another one."""
 
     def answer(sign: str, owner: str) -> dict[str, Any]:
-        try:
-            from fedbench.tune.away import sees
-            from fedbench.tune.versions import versions
-        except Exception:
-            from importlib import import_module
+        import platform
+        from contextlib import suppress
+        from importlib import import_module
+        from importlib.metadata import version
 
-            try:
-                return {"shares": False, "versions": {"fedbench": import_module("fedbench").__version__}}
-            except Exception:
-                return {"shares": False, "versions": {}}
-        return {"shares": sees(sign, owner), "versions": dict(versions())}
+        try:
+            away, versions = (import_module(f"fedbench.tune.{name}") for name in ("away", "versions"))
+            return {"shares": away.sees(sign, owner), "versions": dict(versions.versions())}
+        except Exception:
+            found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+            with suppress(Exception):
+                found["torch"] = version("torch").partition("+")[0]
+            with suppress(Exception):
+                found["fedbench"] = import_module("fedbench").__version__
+            return {"shares": False, "versions": found}
 
     return answer
 

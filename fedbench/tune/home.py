@@ -71,7 +71,7 @@ class Home(tune.Callback):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._came:
             finished = [path.name for path in self.store.trials.glob("[0-9a-f]*")]
-            ask(self.fleet.fit() & self.fleet.apart, tidy, self._name, finished, seconds=TIDY_SECONDS)
+            ask(self.fleet.apart(), tidy, self._name, finished, seconds=TIDY_SECONDS)
         self._stack.close()
 
     def _go(self) -> None:
@@ -163,7 +163,7 @@ class Home(tune.Callback):
 
     def _tell(self, *, late: bool = False) -> None:
         """Say once that results travel, and what becomes of checkpoints."""
-        if self.options.out in _TOLD or not (late or self.fleet.apart):
+        if self.options.out in _TOLD or not (late or self.fleet.apart()):
             return
         _TOLD.add(self.options.out)
         kept = (

@@ -71,11 +71,11 @@ def question() -> Callable[[str, str], dict[str, Any]]:
 
 
 class Fleet:
-    """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `apart`: share no folder."""
+    """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `sharing`: see the folder."""
 
     def __init__(self, sign: str, owner: str, say: Callable[[str], None]) -> None:
         self.refused: set[str] = set()
-        self.apart: set[str] = set()
+        self.sharing: set[str] = set()
         self.say = say
         self._about = (sign, owner)
         self._asked: set[str] = set()
@@ -92,8 +92,8 @@ class Fleet:
                 self.say(f"node {there[node]} does not answer; it gets no trials")
                 self.refused.add(node)
                 continue
-            if not answers[node]["shares"]:
-                self.apart.add(node)
+            if answers[node]["shares"]:
+                self.sharing.add(node)
             if line := complaint(there[node], answers[node]["versions"], versions()):
                 self.refused.add(node)
                 complaints.append(line)
@@ -115,6 +115,10 @@ class Fleet:
     def fit(self) -> set[str]:
         """The nodes that there are now and may run trials."""
         return alive().keys() - self.refused
+
+    def apart(self) -> set[str]:
+        """Those of them that do not see the folder, or were not asked yet."""
+        return self.fit() - self.sharing
 
 
 def without(nodes: Collection[str]) -> dict[str, Any]:

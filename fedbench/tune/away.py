@@ -102,9 +102,13 @@ class Place:
 
 
 def tidy(name: str, home: list[str]) -> None:
-    """Remove the copies of trials that are home; and all there is, if no other trial has anything there."""
+    """Remove the copies of trials that are home, and checkpoints of such that have ended on another node.
+
+    If no other trial has anything there, all there is goes.
+    """
     store = Store(away_folder(name))
     for hash_ in home:
         shutil.rmtree(store.trials / hash_, ignore_errors=True)
+        shutil.rmtree(store.checkpoints(hash_), ignore_errors=True)
     if not any(path for part in OWN for path in (store.out / part).glob("*")):
         shutil.rmtree(store.out, ignore_errors=True)

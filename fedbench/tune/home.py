@@ -28,6 +28,7 @@ FETCH_SECONDS = 120.0
 TIDY_SECONDS = 20.0
 SERVE_SECONDS = 0.5  # between two looks at what workers want
 RUNNING = ("running", None)  # statuses of a trial that has not ended
+_TOLD: set[Path] = set()  # folders of which was said that they are not shared: a search comes here again and again
 
 
 class Home(tune.Callback):
@@ -45,8 +46,8 @@ class Home(tune.Callback):
         self._sign = Lease(self.store.out.resolve() / "leases" / f"{SIGN}{self.board.command}")
         self.fleet = Fleet(str(self._sign.file), self._sign.owner, say)
         self._leases: dict[str, ExitStack] = {}
-        self._stack, self._served, self._told = ExitStack(), 0.0, False
-        self._came = False
+        self._stack, self._served = ExitStack(), 0.0
+        self._came, self._name = False, ""
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks into the (disposable) experiment folder; all of this stays here."""
@@ -62,6 +63,7 @@ class Home(tune.Callback):
             stack.enter_context(self._sign)
             stack.callback(self._go)
             self.fleet.check()
+            self._name = self.store.name()
             self._stack = stack.pop_all()
         self._tell()
         return self
@@ -69,7 +71,7 @@ class Home(tune.Callback):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._came:
             finished = [path.name for path in self.store.trials.glob("[0-9a-f]*")]
-            ask(self.fleet.fit() & self.fleet.apart, tidy, self.store.name(), finished, seconds=TIDY_SECONDS)
+            ask(self.fleet.apart(), tidy, self._name, finished, seconds=TIDY_SECONDS)
         self._stack.close()
 
     def _go(self) -> None:
@@ -85,7 +87,7 @@ class Home(tune.Callback):
             return None
         return {
             "command": self.board.command,
-            "name": self.store.name(),
+            "name": self._name,
             "sign": str(self._sign.file),
             "owner": self._sign.owner,
             "versions": dict(versions()),
@@ -94,7 +96,7 @@ class Home(tune.Callback):
 
     def late(self) -> list[str]:
         """Ask the nodes that have joined meanwhile; a line for each that gets no trials."""
-        return [] if self.idle else self.fleet.late()
+        return [] if self.idle else [f"{line}; it gets no trials" for line in self.fleet.late()]
 
     def on_step_begin(self, iteration: int, trials: list[Any], **_: Any) -> None:
         """Tune goes round its loop: tell workers to stop, and give them the data that they want."""
@@ -161,9 +163,9 @@ class Home(tune.Callback):
 
     def _tell(self, *, late: bool = False) -> None:
         """Say once that results travel, and what becomes of checkpoints."""
-        if self._told or not (late or self.fleet.apart):
+        if self.options.out in _TOLD or not (late or self.fleet.apart()):
             return
-        self._told = True
+        _TOLD.add(self.options.out)
         kept = (
             "" if self.options.checkpoints else "; checkpoints stay on the nodes (--checkpoints keeps them elsewhere)"
         )

@@ -51,27 +51,31 @@ def question() -> Callable[[str, str], dict[str, Any]]:
     """What a node is asked, as a function that travels whole: fedbench may not be there, or be another one."""
 
     def answer(sign: str, owner: str) -> dict[str, Any]:
-        try:
-            from fedbench.tune.away import sees
-            from fedbench.tune.versions import versions
-        except Exception:
-            from importlib import import_module
+        import platform
+        from contextlib import suppress
+        from importlib import import_module
+        from importlib.metadata import version
 
-            try:
-                return {"shares": False, "versions": {"fedbench": import_module("fedbench").__version__}}
-            except Exception:
-                return {"shares": False, "versions": {}}
-        return {"shares": sees(sign, owner), "versions": dict(versions())}
+        try:
+            away, versions = (import_module(f"fedbench.tune.{name}") for name in ("away", "versions"))
+            return {"shares": away.sees(sign, owner), "versions": dict(versions.versions())}
+        except Exception:
+            found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+            with suppress(Exception):
+                found["torch"] = version("torch").partition("+")[0]
+            with suppress(Exception):
+                found["fedbench"] = import_module("fedbench").__version__
+            return {"shares": False, "versions": found}
 
     return answer
 
 
 class Fleet:
-    """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `apart`: share no folder."""
+    """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `sharing`: see the folder."""
 
     def __init__(self, sign: str, owner: str, say: Callable[[str], None]) -> None:
         self.refused: set[str] = set()
-        self.apart: set[str] = set()
+        self.sharing: set[str] = set()
         self.say = say
         self._about = (sign, owner)
         self._asked: set[str] = set()
@@ -88,8 +92,8 @@ class Fleet:
                 self.say(f"node {there[node]} does not answer; it gets no trials")
                 self.refused.add(node)
                 continue
-            if not answers[node]["shares"]:
-                self.apart.add(node)
+            if answers[node]["shares"]:
+                self.sharing.add(node)
             if line := complaint(there[node], answers[node]["versions"], versions()):
                 self.refused.add(node)
                 complaints.append(line)
@@ -111,6 +115,10 @@ class Fleet:
     def fit(self) -> set[str]:
         """The nodes that there are now and may run trials."""
         return alive().keys() - self.refused
+
+    def apart(self) -> set[str]:
+        """Those of them that do not see the folder, or were not asked yet."""
+        return self.fit() - self.sharing
 
 
 def without(nodes: Collection[str]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _run_all(
             lost = any(hash_ not in listener.outcomes and hash_ not in listener.elsewhere for hash_ in ready)
             unfit = home.late() if lost else []
             for line in unfit:
-                listener.warn(f"{line}; it gets no trials")
+                listener.warn(line)
             tries = max(tries - (lost and not unfit), int(heard.again))
 
 
@@ -194,6 +194,8 @@ class ProgressCallback(tune.Callback):
                 interrupt(number)
         elif result.get("status") in ("lost", "refused"):  # run again: on the way home, or on a node that is not fit
             self.listener.stopped(result["hash"])
+            if result["status"] == "refused":
+                self.listener.warn(f"{result['reason']}; it gets no trials")
         elif result.get("status") == "elsewhere":
             self.listener.held(result["hash"], result["reason"])
         elif result.get("status") == "failed" and (share := self.shares.grow(result["hash"], result["reason"])):

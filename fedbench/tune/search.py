@@ -236,7 +236,7 @@ def search_arm(
                 _fit(suggestions, left, options, share, searcher, scheduler, [home, pulse], home.about())
                 unfit = home.late()
                 for line in unfit:
-                    listener.say(f"{line}; it gets no trials")
+                    listener.say(line)
                 tries = max(tries - (not unfit), int(searcher.short_of_memory))
                 if searcher.short_of_memory:
                     share, grown = min(1.0, 2 * share), True

@@ -14,10 +14,10 @@ from typing import Any
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import blame, import_modules
 from fedbench.specs.library import built_in, path_of
-from fedbench.terminal.command import DONE, FAILED, code_of
+from fedbench.terminal.command import DONE, FAILED, code_of, is_command
 from fedbench.terminal.options import check_resources
 from fedbench.tune import supervise
-from fedbench.tune.supervise import is_command, supervised
+from fedbench.tune.supervise import supervised
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
 

@@ -25,8 +25,8 @@ Victim = Callable[[Study], list[psutil.Process]]
 
 
 def workers(study: Study) -> list[psutil.Process]:
-    """Workers that run trials, or are about to."""
-    return study.others("FederatedRun") or study.others("default_worker.py") or study.others("ray::IDLE")
+    """Workers that run trials, or will."""
+    return study.others("ray::FederatedRun") or study.others("ray::IDLE")
 
 
 VICTIMS: dict[str, Victim] = {

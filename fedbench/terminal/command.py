@@ -15,6 +15,8 @@ from fedbench.base.signals import Interrupted, heeding, interrupt
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2  # and 128 + its number for a signal, such as 130 for Ctrl-C
 
+_command = False
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, like all others."""
@@ -31,6 +33,8 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
     SIGTERM and SIGHUP are as gentle as Ctrl-C; their exit codes are 143 and 129.
     What a user's own code raises is a user's error, too: the line says where in that code.
     """
+    global _command
+    _command = sys.orig_argv[len(sys.orig_argv) - len(sys.argv) + 1 :] == sys.argv[1:]
     warnings.showwarning = lambda message, *_, **__: print_warning(str(message))
     try:
         with heeding():
@@ -62,6 +66,11 @@ def _answered(error: BaseException) -> int | None:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return FAILED
     return None
+
+
+def is_command() -> bool:
+    """Whether this process is a command, and not a notebook, a script or a test that calls one."""
+    return _command
 
 
 def print_warning(text: str) -> None:

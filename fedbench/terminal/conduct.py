@@ -16,11 +16,11 @@ from fedbench.base.errors import UserError
 from fedbench.base.packs import SUFFIX
 from fedbench.base.plugins import blame, import_modules
 from fedbench.specs.library import built_in, path_of
-from fedbench.terminal.command import DONE, FAILED, code_of
+from fedbench.terminal.command import DONE, FAILED, code_of, is_command
 from fedbench.terminal.options import check_resources, run_options
 from fedbench.tune import supervise
 from fedbench.tune.early import ahead
-from fedbench.tune.supervise import is_command, supervised
+from fedbench.tune.supervise import supervised
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
 

@@ -42,7 +42,7 @@ class Pulse(tune.Callback):
 
     def on_step_begin(self, iteration: int, trials: list[Any], **_: Any) -> None:
         """Tune goes round its loop."""
-        if time.monotonic() - self._looked < LOOK_SECONDS:
+        if supervise.child.supervised or time.monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = time.monotonic()
         if trouble := self._vitals.trouble():

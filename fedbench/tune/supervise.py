@@ -56,12 +56,6 @@ class Child:
 child = Child()
 
 
-def is_command() -> bool:
-    """Whether this process is a command, and not a notebook, or a test that calls one."""
-    given = sys.argv[1:]
-    return bool(given) and sys.orig_argv[-len(given) :] == given
-
-
 def supervised(work: Callable[[], int], limit: int) -> int:
     """Do the work of a command in a child, again if Ray dies, `limit` times; returns its exit code.
 

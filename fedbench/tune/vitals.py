@@ -6,6 +6,7 @@ import psutil
 
 VITAL = {"gcs_server": "control store", "raylet": "node manager"}
 CONTROL = VITAL["gcs_server"]
+MOST_LOOKS = 300  # for Ray's processes to come to be
 END_SECONDS = 5.0  # for processes that were killed to be gone
 
 
@@ -14,6 +15,7 @@ class Vitals:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, psutil.Process, list[str]]] = {}
+        self._looks = 0
 
     def there(self) -> bool:
         """Whether there are any."""
@@ -22,11 +24,13 @@ class Vitals:
 
     def trouble(self) -> str:
         """What has died, in words; empty if all that has been started is alive."""
-        self._look()
+        if len(self._known) < len(VITAL) and self._looks < MOST_LOOKS:
+            self._look()
         return next((f"Ray's {what} has died" for what, process, _ in self._known.values() if not _alive(process)), "")
 
     def _look(self) -> None:
-        """Take note of those that are new."""
+        """Take note of those that have come to be: it means to go through all processes of the machine."""
+        self._looks += 1
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 if child.pid not in self._known and (what := VITAL.get(child.name())):

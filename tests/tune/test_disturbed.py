@@ -109,6 +109,33 @@ def test_a_disturbed_study_ends_with_the_same_tables(
         assert not [child for child in children if child.is_running()], "no process outlives its command"
 
 
+NOTEBOOK = "import fedbench, sys; fedbench.run(sys.argv[1], out=sys.argv[3])"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("code", [("-m", "fedbench.study"), ("-c", NOTEBOOK)], ids=["command", "notebook"])
+def test_a_control_store_that_dies_while_ray_starts_is_one_line_and_the_study_goes_on(
+    code: tuple[str, str], tmp_path: Path, undisturbed: tuple[str, str]
+) -> None:
+    file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
+    command = [sys.executable, *code, file, "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    met = list[psutil.Process]()
+
+    def meet() -> bool:
+        children = psutil.Process(process.pid).children(recursive=True)
+        met.extend(child for child in children if child.name() == "gcs_server")
+        return bool(met)
+
+    wait_until(meet)
+    met[0].kill()
+    text, error = process.communicate(timeout=500)
+    assert process.returncode == 0, error
+    assert "starting it again" in text
+    assert "Traceback" not in text + error
+    assert results(out) == undisturbed
+
+
 def test_two_commands_on_one_folder_share_the_trials_and_run_none_twice(
     tmp_path: Path, undisturbed: tuple[str, str]
 ) -> None:

@@ -32,12 +32,13 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
     backends: Any = torch.backends
     kernels = (backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul, backends.mkldnn.conv)
     precisions, benchmark = [kernel.fp32_precision for kernel in kernels], backends.cudnn.benchmark
+    needed = device.type == "cuda" or run.threads > 1  # one CPU thread has one order; to ask imports torch's compiler
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic cuBLAS asks for
     try:
         torch.set_num_threads(run.threads)
         for kernel in kernels:
             kernel.fp32_precision = "ieee"  # neither TF32 nor bfloat16 behind our back
-        if device.type == "cuda":
+        if needed:
             # Non-overlapping max-pools are deterministic in fact, yet flagged: warn, do not fail.
             torch.use_deterministic_algorithms(True, warn_only=True)
             backends.cudnn.benchmark = False
@@ -47,7 +48,7 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
         torch.set_num_threads(threads)
         for kernel, precision in zip(kernels, precisions, strict=True):
             kernel.fp32_precision = precision
-        if device.type == "cuda":  # to call it imports all of torch's compiler, a second's work
+        if needed:
             torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
             backends.cudnn.benchmark = benchmark
 

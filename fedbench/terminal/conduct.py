@@ -101,7 +101,8 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
 def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Estimate, or run, report and judge, once it is clear what; returns the exit code."""
     options.fresh = options.fresh and not supervise.child.deaths  # what was stored is gone by then
-    with ahead(run_options(options), likely=not options.dry_run and unfinished(command.folder, command.more, options)):
+    may = not options.dry_run and supervise.child.deaths <= options.max_failures
+    with ahead(run_options(options), likely=may and unfinished(command.folder, command.more, options)):
         return _run(command, options, arguments)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedbench.base.signals import delay, kept
+from fedbench.tune import supervise
 from fedbench.tune.options import RunOptions
 
 POLL_SECONDS = 0.05  # between two looks whether it has started
@@ -82,9 +83,12 @@ def ahead(options: RunOptions, likely: bool) -> Iterator[None]:
     """
     try:
         if likely and not (options.address or joined() or "torch" in sys.modules):
+            supervise.child.tell(supervise.STARTING)
             Start.pending = Start(options)
         yield
     finally:
         start, Start.pending = Start.pending, None
         if start:
+            supervise.child.tell(supervise.STOPPING)
             start.end()
+            supervise.child.tell(supervise.STOPPED)

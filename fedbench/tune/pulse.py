@@ -6,12 +6,11 @@ import threading
 import time
 from typing import Any, Self
 
-import psutil
 from ray import tune
 
 from fedbench.base.linux import die_with_parent
 from fedbench.tune import supervise
-from fedbench.tune.vitals import Vitals, end_children
+from fedbench.tune.vitals import Vitals, end_children, strangers
 
 LOOK_SECONDS = 1.0
 HELD_SECONDS = 5.0  # for who is outside of Ray to see that it has died
@@ -61,7 +60,7 @@ class Guard:
         self._stopping = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._others = frozenset(psutil.Process().children(recursive=True))
+        self._others = strangers()
 
     def __enter__(self) -> Self:
         supervise.child.tell(supervise.STARTING)

@@ -196,8 +196,10 @@ class Parent:
         if DIED in self._told and self._told.endswith(b"\n"):
             self._told, _, reason = self._told.partition(DIED)
             self.reason = reason.decode().strip()
-        if self._told.endswith(STOPPING) and self._late == float("inf"):
-            self._late = time.monotonic() + STOP_SECONDS
+        if self._told.endswith(STOPPING):
+            self._late = min(self._late, time.monotonic() + STOP_SECONDS)
+        else:
+            self._late = float("inf")
 
     def _judge(self, code: int | None) -> int | None:
         """The exit code of a child that came to an end, by itself or before Ray was there; else None, and a reason."""

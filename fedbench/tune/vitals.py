@@ -42,6 +42,16 @@ class Vitals:
         return lines[0] if lines else []
 
 
+def strangers() -> frozenset[psutil.Process]:
+    """All processes that this one has started, and those that they have, but Ray's, which may be on its way already."""
+    found: set[psutil.Process] = set()
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if child.name() not in VITAL:
+                found |= {child, *child.children(recursive=True)}
+    return frozenset(found)
+
+
 def end_children(but: frozenset[psutil.Process] = frozenset()) -> None:
     """End all processes that this one has started, and those that they have, but some."""
     children = [child for child in psutil.Process().children(recursive=True) if child not in but]

@@ -27,20 +27,19 @@ def pick_device(name: str) -> torch.device:
 def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
     """Fixed thread count, full precision, deterministic algorithms, gradients on: whatever the process had before."""
     threads = torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic = torch.get_deterministic_debug_mode()
     backends: Any = torch.backends
     kernels = (backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul, backends.mkldnn.conv)
     precisions, benchmark = [kernel.fp32_precision for kernel in kernels], backends.cudnn.benchmark
-    needed = device.type == "cuda" or run.threads > 1  # one CPU thread has one order; to ask imports torch's compiler
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic cuBLAS asks for
     try:
         torch.set_num_threads(run.threads)
         for kernel in kernels:
             kernel.fp32_precision = "ieee"  # neither TF32 nor bfloat16 behind our back
-        if needed:
-            # Non-overlapping max-pools are deterministic in fact, yet flagged: warn, do not fail.
-            torch.use_deterministic_algorithms(True, warn_only=True)
+        if device.type == "cuda":
+            # Non-overlapping max-pools are deterministic in fact, yet flagged: warn, do not fail. The same by
+            # `use_deterministic_algorithms` would import all of torch's compiler, a second's work.
+            torch.set_deterministic_debug_mode("warn")
             backends.cudnn.benchmark = False
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
             yield
@@ -48,9 +47,8 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
         torch.set_num_threads(threads)
         for kernel, precision in zip(kernels, precisions, strict=True):
             kernel.fp32_precision = precision
-        if needed:
-            torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
-            backends.cudnn.benchmark = benchmark
+        torch.set_deterministic_debug_mode(deterministic)
+        backends.cudnn.benchmark = benchmark
 
 
 @contextmanager

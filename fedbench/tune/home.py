@@ -44,7 +44,7 @@ class Home(tune.Callback):
         self.asked: Callable[[], int] = lambda: 0
         self.board = Board(uuid.uuid4().hex)
         self._sign = Lease(self.store.out.resolve() / "leases" / f"{SIGN}{self.board.command}")
-        self.fleet = Fleet(str(self._sign.file), self._sign.owner, say)
+        self.fleet = Fleet(str(self._sign.file), self._sign.owner)
         self._leases: dict[str, ExitStack] = {}
         self._stack, self._served = ExitStack(), 0.0
         self._came, self._name = False, ""

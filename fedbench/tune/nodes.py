@@ -73,28 +73,25 @@ def question() -> Callable[[str, str], dict[str, Any]]:
 class Fleet:
     """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `sharing`: see the folder."""
 
-    def __init__(self, sign: str, owner: str, say: Callable[[str], None]) -> None:
+    def __init__(self, sign: str, owner: str) -> None:
         self.refused: set[str] = set()
         self.sharing: set[str] = set()
-        self.say = say
         self._about = (sign, owner)
         self._asked: set[str] = set()
 
     def look(self) -> list[str]:
-        """Ask the nodes that are new; a line for each with other versions. One that does not answer is left out."""
+        """Ask the nodes that are new; a line for each with other versions.
+
+        One that does not answer is asked again another time: its workers look at their versions, too.
+        """
         there = alive()
-        new = there.keys() - self._asked
-        answers = ask(new, question(), *self._about)
+        answers = ask(there.keys() - self._asked, question(), *self._about)
         complaints = []
-        for node in sorted(new & (answers.keys() | alive().keys())):
+        for node, answer in sorted(answers.items()):
             self._asked.add(node)
-            if node not in answers:
-                self.say(f"node {there[node]} does not answer; it gets no trials")
-                self.refused.add(node)
-                continue
-            if answers[node]["shares"]:
+            if answer["shares"]:
                 self.sharing.add(node)
-            if line := complaint(there[node], answers[node]["versions"], versions()):
+            if line := complaint(there[node], answer["versions"], versions()):
                 self.refused.add(node)
                 complaints.append(line)
         return complaints

@@ -41,12 +41,18 @@ def away(home: Home, config: TrialConfig) -> tuple[Place, dict[str, Any]]:
 
 
 def test_the_folder_is_known_by_a_file_that_is_there_while_the_command_runs(tmp_path: Path) -> None:
-    with Home(RunOptions(tmp_path / "out"), lambda text: None, idle=False) as home:
+    said: list[str] = []
+    with Home(RunOptions(tmp_path / "out"), said.append, idle=False) as home:
         about = home.about()
         assert about is not None
         assert sees(about["sign"], about["owner"])
         assert not sees(about["sign"], "somebody else's")
         assert not Place.of({"home": about, "out": str(tmp_path / "out"), "stop": "stop"}).away
+        assert not said
+        for trial in ("one", "another"):
+            home.taken_in({"hash": trial, "status": "away"})
+        (line,) = said
+        assert line.endswith("checkpoints stay on the nodes (--checkpoints keeps them elsewhere)")
     assert not sees(about["sign"], about["owner"])
     assert not list((tmp_path / "out" / "leases").iterdir())
 

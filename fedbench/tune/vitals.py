@@ -11,11 +11,15 @@ END_SECONDS = 5.0  # for processes that were killed to be gone
 
 
 class Vitals:
-    """Ray's processes that this one, or one below it, has started; none where the cluster is somebody else's."""
+    """Ray's processes that this one, or one below it, has started; none where the cluster is somebody else's.
+
+    What was dead before, and has not been taken note of by who started it, was of an earlier cluster.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, psutil.Process, list[str]]] = {}
         self._looks = 0
+        self._before = {child.pid for child in psutil.Process().children(recursive=True) if not _alive(child)}
 
     def there(self) -> bool:
         """Whether there are any."""
@@ -33,7 +37,7 @@ class Vitals:
         self._looks += 1
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
-                if child.pid not in self._known and (what := VITAL.get(child.name())):
+                if child.pid not in self._known.keys() | self._before and (what := VITAL.get(child.name())):
                     self._known[child.pid] = what, child, child.cmdline() if _alive(child) else []
 
     def lost_store(self) -> list[str]:

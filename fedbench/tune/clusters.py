@@ -73,6 +73,7 @@ def cluster(options: RunOptions, say: Say = say) -> Iterator[Pulse]:
         else:
             check_here(options)
             _start(options, say)
+        guard.started()
         _ours = True
         try:
             check_fit(options, say)

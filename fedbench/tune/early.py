@@ -29,7 +29,8 @@ class Start:
         self._ray, self._options = lean, options
         self._context: Any = None
         self._error: Exception | None = None
-        self._done, self._unwanted = threading.Event(), threading.Event()
+        self._done, self._unwanted, self._telling = threading.Event(), False, threading.Lock()
+        supervise.child.tell(supervise.STARTING)
         delay()
         threading.Thread(target=self._run, name="starting Ray", daemon=True).start()
 
@@ -41,7 +42,10 @@ class Start:
         except Exception as error:  # Ray raises anything here, bare Exceptions, too
             self._error = error
         delay(until_told=False)
-        if self._unwanted.is_set():
+        with self._telling:
+            if not self._unwanted:
+                supervise.child.tell(supervise.STARTED)
+        if self._unwanted:
             self._ray.stop()
         self._done.set()
         threading.Event().wait()
@@ -57,9 +61,12 @@ class Start:
 
     def end(self) -> None:
         """End Ray. A start that takes longer is left to its thread, and to the end of this process."""
-        self._unwanted.set()
+        with self._telling:
+            self._unwanted = True
+            supervise.child.tell(supervise.STOPPING)
         if self._done.wait(END_SECONDS):
             self._ray.stop()
+        supervise.child.tell(supervise.STOPPED)
         delay(until_told=False)
 
 
@@ -83,12 +90,9 @@ def ahead(options: RunOptions, likely: bool) -> Iterator[None]:
     """
     try:
         if likely and not (options.address or joined() or "torch" in sys.modules):
-            supervise.child.tell(supervise.STARTING)
             Start.pending = Start(options)
         yield
     finally:
         start, Start.pending = Start.pending, None
         if start:
-            supervise.child.tell(supervise.STOPPING)
             start.end()
-            supervise.child.tell(supervise.STOPPED)

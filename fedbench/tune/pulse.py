@@ -68,6 +68,10 @@ class Guard:
             self._thread.start()
         return self
 
+    def started(self) -> None:
+        """Ray is there."""
+        supervise.child.tell(supervise.STARTED)
+
     def stopping(self) -> None:
         """Ray is about to be stopped: its processes end."""
         self._stopping = True

@@ -21,10 +21,11 @@ from fedbench.base.signals import STOPS
 
 GONE = signal.SIGUSR1  # says that the command's first process has been killed
 LOOK_SECONDS = 1.0
+START_SECONDS = 120.0  # for Ray to start: it takes five to ten, and many times that on a machine that is overloaded
 STOP_SECONDS = 20.0  # for Ray to stop: it takes one or two, or a minute where its control store is gone
 
 # What a child tells its parent, a byte each; a text follows DIED, up to a newline.
-STARTING, STOPPING, STOPPED, ENDED, DIED = b"r", b"s", b"o", b"e", b"d"
+STARTING, STARTED, STOPPING, STOPPED, ENDED, DIED = b"r", b"u", b"s", b"o", b"e", b"d"
 
 
 class Child:
@@ -153,7 +154,7 @@ class Parent:
     def __init__(self) -> None:
         self.reason, self.asked = "", 0
         self._told = b""
-        self._late = float("inf")
+        self._phase, self._late = b"", float("inf")  # how far Ray is, and by when it should be further
         self._signals = _heeded() | {GONE}
 
     def fork(self) -> int | None:
@@ -182,7 +183,7 @@ class Parent:
                 _pass_on(heard.si_signo, self._pid)
             ended = _ended(self._pid)
             self._listen()
-            if not ended and self._told.endswith(STARTING) and not self.reason:
+            if not ended and self._phase in (STARTING, STARTED) and not self.reason:
                 self.reason = vitals.trouble()
         end_children()
         os.close(self._pipe)
@@ -196,15 +197,17 @@ class Parent:
         if DIED in self._told and self._told.endswith(b"\n"):
             self._told, _, reason = self._told.partition(DIED)
             self.reason = reason.decode().strip()
-        if self._told.endswith(STOPPING):
-            self._late = min(self._late, time.monotonic() + STOP_SECONDS)
-        else:
-            self._late = float("inf")
+        phase = self._told[-1:]
+        if phase != self._phase:
+            limit = {STARTING: START_SECONDS, STOPPING: STOP_SECONDS}.get(phase, float("inf"))
+            self._phase, self._late = phase, time.monotonic() + limit
 
     def _judge(self, code: int | None) -> int | None:
         """The exit code of a child that came to an end, by itself or before Ray was there; else None, and a reason."""
         if code is not None and (ENDED in self._told or STARTING not in self._told):
             return _exit_code(code)
+        if code is None and self._phase == STARTING and not self.reason:
+            self.reason = f"Ray did not start within {START_SECONDS:g} s"
         if code is not None and not self.reason:
             self.reason = f"signal {-code} has ended the command" if code < 0 else "Ray has ended the command"
         return None

@@ -49,6 +49,7 @@ def work():
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 supervise.STOP_SECONDS = 2.0
+supervise.START_SECONDS = 2.0 if sys.argv[1] == "slow" else 120.0
 sys.exit(supervised(work, 2))
 """
 
@@ -87,6 +88,7 @@ def _program(process: psutil.Process) -> str:
         ("held", 0, ["Ray's control store has died; starting it again", "work 1 0"]),
         ("exit", 0, ["work 0 0", "Ray has ended the command; starting it again", "work 1 0"]),
         ("told", 0, ["work 0 0", "Ray did not start; starting it again", "work 1 0"]),
+        ("slow", 0, ["work 0 0", "Ray did not start within 2 s; starting it again", "work 1 0"]),
         ("stopping", 0, ["work 1 0"]),
     ],
 )

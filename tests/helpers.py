@@ -1,5 +1,6 @@
-"""A small study of one's own, and its results; and a listener."""
+"""A small study of one's own, and its results; waiting; and a listener."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,16 @@ def study_file(folder: Path, rounds: int = 3, seeds: tuple[int, ...] = (8, 9)) -
     path = folder / "mine.yaml"
     path.write_text(STUDY % (rounds, list(seeds)))
     return str(path)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Until it comes to that; on a slow machine, too."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come to that")
 
 
 def results(out: Path) -> tuple[str, str]:

@@ -19,8 +19,8 @@ from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.tune.versions import PACKAGE
-from tests.helpers import results
-from tests.tune.machines import PORT, Machines, Process, reason_to_skip, wait_until
+from tests.helpers import results, wait_until
+from tests.tune.machines import PORT, Machines, Process, reason_to_skip
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from fedbench.study import main
 from fedbench.terminal.progress import StudyProgress
 from fedbench.tune.runner import asking_to_stop
 from tests.conftest import heed_interrupts
-from tests.helpers import results, study_file
+from tests.helpers import results, study_file, wait_until
 
 Command = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.slow
@@ -38,15 +37,6 @@ def start(file: str, out: Path, *more: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
     )
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come to that")
 
 
 def stored(out: Path) -> int:

@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+
+from tests.conftest import heed_interrupts
 
 # What a child does, the first time and again: by name, and in a folder of its own.
 CHILD = """
@@ -65,7 +68,8 @@ def place(tmp_path: Path) -> Path:
 def start(case: str, place: Path) -> "subprocess.Popen[str]":
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", CHILD, case]
-    return subprocess.Popen(command, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=place, env=env, preexec_fn=heed_interrupts, **pipes)
 
 
 def left_in(place: Path) -> list[str]:

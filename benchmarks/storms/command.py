@@ -32,6 +32,7 @@ LOOK_SECONDS = 0.1
 HANG_SECONDS = 180.0  # without a sign of life, after which the storm ends a command itself
 GONE_SECONDS = 20.0  # for what a killed command had started to notice that
 LIBRARIES = ("ray", "torchinductor_", "wandb")  # what these leave in a temporary folder is theirs
+LASTING = ".name"  # of the folder, for machines that do not see it
 PASSING = ("ray", "damaged")  # folders of OUT that may hold anything: Ray's own, and what was found to be damaged
 
 
@@ -135,7 +136,9 @@ class Study:
                 child.kill()
         files = [path for path in self.out.rglob("*") if path.relative_to(self.out).parts[0] not in PASSING]
         left += [
-            str(path) for path in files if path.name.startswith(".") or path.parent.name in ("leases", "checkpoints")
+            str(path)
+            for path in files
+            if path.name != LASTING and (path.name.startswith(".") or path.parent.name in ("leases", "checkpoints"))
         ]
         ours = [path for path in self.temporary.iterdir() if not any(name in path.name for name in LIBRARIES)]
         return left + list(map(str, ours))

@@ -21,7 +21,7 @@ from fedbench.base.signals import STOPS
 
 GONE = signal.SIGUSR1  # says that the command's first process has been killed
 LOOK_SECONDS = 1.0
-START_SECONDS = 120.0  # for Ray to start: it takes five to ten, and many times that on a machine that is overloaded
+START_SECONDS = 55.0  # for Ray to start: it takes one to ten, and many times that on a machine that is overloaded
 STOP_SECONDS = 20.0  # for Ray to stop: it takes one or two, or a minute where its control store is gone
 
 # What a child tells its parent, a byte each; a text follows DIED, up to a newline.

@@ -38,7 +38,7 @@ KNOWN = (
     *("SCAFFOLD, no momentum", "FedDyn as in the authors' code", "FedDF, 100 steps", "FedLAW, 100 steps"),
     *("FedBE, 100 steps", "Server-FT, 2 steps", "adaptive GWS, 100 steps", "attentive LAW, 100 steps"),
     *("trimmed mean, NNM", "geometric median, NNM", "FedLAW, quadratic", "FedLAW (SWA), reversed"),
-    *("Server-FT, 100 epochs", "FedLWS on FedLAW", "FedAWA (released code)"),
+    *("Server-FT, 100 epochs", "FedLWS on FedLAW", "FedAWA (released code)", "FedProx as in the authors' code"),
 )
 
 

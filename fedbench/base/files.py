@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+PACKED = ".json.xz"  # behind the name of a folder in one file: see `packs`
 RESULTS = Path("results")  # where results are kept unless somebody says otherwise
 
 

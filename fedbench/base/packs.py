@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fedbench.base.files import read_bytes
+from fedbench.base.files import PACKED, read_bytes
 
-SUFFIX = ".json.xz"
+SUFFIX = PACKED
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]  # best for digits
 
 LARGEST = 2**26  # bytes of what is in a pack; the largest of ours has 200,000

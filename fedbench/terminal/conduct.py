@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbench.base.errors import UserError
-from fedbench.base.packs import SUFFIX
+from fedbench.base.files import PACKED
 from fedbench.base.plugins import blame, import_modules
 from fedbench.specs.library import built_in, path_of
 from fedbench.terminal.command import DONE, FAILED, code_of, is_command
@@ -132,18 +132,18 @@ def _run(command: Command, options: argparse.Namespace, arguments: Sequence[str]
 def unfinished(folder: str, more: Sequence[str], options: argparse.Namespace) -> bool:
     """Whether it looks as if there is something to run, by what the last command left; sure is only who expands it."""
     path, reports = Path(options.name), options.out / ("studies" if folder == "studies" else "searches")
-    if path.suffix and not path.is_file():
-        return False
-    if options.fresh:
-        return True
-    places = [reports / name / options.scale for name in (path.stem, f"own-{path.stem}")]
-    found = [place for place in places if place.is_dir()]
-    if not found:  # but where several studies were asked for, or results are published ones, others tell
-        return not (options.name in more and reports.is_dir()) and not any(options.out.glob(f"trials/*{SUFFIX}"))
     changed = options.set or options.only or options.seeds
     try:
+        if path.suffix and not path.is_file():
+            return False
+        if options.fresh:
+            return True
+        places = [reports / name / options.scale for name in (path.stem, f"own-{path.stem}")]
+        found = [place for place in places if place.is_dir()]
+        if not found:  # but where several studies were asked for, or results are published ones, others tell
+            return not (options.name in more and reports.is_dir()) and not any(options.out.glob(f"trials/*{PACKED}"))
         told = {} if changed else json.loads((found[-1] / "report.json").read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a name that is too long, or no report: others have more to say
         return False
     counts = told.get("counts", {})
     return bool(sum(counts.values()) - counts.get("failed", 0) < told.get("trials", 0))

@@ -152,6 +152,9 @@ class Parent:
     """
 
     def __init__(self) -> None:
+        from fedbench.tune.vitals import Vitals
+
+        self._vitals = Vitals()  # before there is a child: what is dead now is not of its Ray
         self.reason, self.asked = "", 0
         self._told = b""
         self._phase, self._late = b"", float("inf")  # how far Ray is, and by when it should be further
@@ -170,9 +173,9 @@ class Parent:
 
     def oversee(self) -> int | None:
         """Wait for the child; returns its exit code, None if it died, or had to be ended, because of Ray."""
-        from fedbench.tune.vitals import Vitals, end_children
+        from fedbench.tune.vitals import end_children
 
-        vitals, ended = Vitals(), None
+        ended = None
         while not (ended or self.reason or time.monotonic() > self._late):
             heard = signal.sigtimedwait(self._signals, LOOK_SECONDS)
             if heard and heard.si_signo == GONE:
@@ -184,7 +187,7 @@ class Parent:
             ended = _ended(self._pid)
             self._listen()
             if not ended and self._phase in (STARTING, STARTED) and not self.reason:
-                self.reason = vitals.trouble()
+                self.reason = self._vitals.trouble()
         end_children()
         os.close(self._pipe)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals - {GONE})

@@ -43,7 +43,7 @@ def work():
     if case == "stopping":
         child.tell(STOPPING)
     if case == "deaf":
-        signal.signal(signal.SIGHUP, lambda *_: None)
+        signal.signal(signal.SIGHUP, lambda *_: print("heard", flush=True))
     print("pids", os.getpid(), *(process.pid for process in started), flush=True)
     try:
         time.sleep(600)
@@ -137,6 +137,8 @@ def test_a_child_that_dies_while_it_is_being_stopped_is_followed_by_one_that_sto
     while not (line := process.stdout.readline()).startswith("pids"):
         assert line
     process.send_signal(signal.SIGHUP)
+    while not (heard := process.stdout.readline()).startswith("heard"):
+        assert heard
     psutil.Process(int(line.split()[2])).kill()
     text, _ = process.communicate(timeout=60)
     assert f"work 1 {signal.SIGHUP}" in text

@@ -9,14 +9,18 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import BrokenBarrierError
 from typing import Any, TypeVar
 
+import psutil
+
 from fedbench.base.allocation import WORKER_ENV
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
+from fedbench.base.signals import delay
 from fedbench.measuring.cases import Case, Found
 from fedbench.measuring.trial import matrix_speed, measure
 
@@ -39,6 +43,8 @@ class Server:
         self.context: Any = multiprocessing.get_context("forkserver" if ready else "spawn")
         self.context.set_forkserver_preload(["fedbench.measuring.trial"])
         self.modules = tuple(modules)
+        if ready:
+            _start_server()
 
     def trials(self, case: Case, device: str, seconds: float) -> list[Found]:
         """What each of the trials of a case found, all measured at the same time for so many seconds."""
@@ -62,11 +68,32 @@ class Server:
                 there.close()
                 started.append((process, here))
             return _answers(started, START_SECONDS + 10 * seconds)
+        except KeyboardInterrupt:
+            _end_server()
+            raise
         finally:
             for process, here in started:
                 here.close()
                 process.kill()
                 process.join()
+
+
+def _start_server() -> None:
+    """Start the server deaf to Ctrl-C, which would else be met with a traceback while Python starts there."""
+    resource_tracker.ensure_running()  # first: it lets the signal through again
+    delay(signal.SIGINT)
+    try:
+        forkserver.ensure_running()
+    finally:
+        delay(signal.SIGINT, until_told=False)
+
+
+def _end_server() -> None:
+    """End the server, and the process that it may just be starting, and that would miss who asked for it."""
+    for child in psutil.Process().children():
+        if "multiprocessing.forkserver" in " ".join(child.cmdline()):
+            for process in (child, *child.children(recursive=True)):
+                process.kill()
 
 
 def _answers(started: list[tuple[BaseProcess, Connection]], limit: float) -> list[Any]:

@@ -87,7 +87,7 @@ def test_ctrl_c_ends_it_in_one_line_and_keeps_nothing(tmp_path: Path) -> None:
     assert running.stdout is not None
     assert running.stdout.readline().startswith("measuring on ")
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
-    while len(children.read_text().split()) < 2:  # until it has just started the server of processes, beside Python's own
+    while len(children.read_text().split()) < 2:  # until it has just started its server of processes
         assert running.poll() is None
     os.killpg(running.pid, signal.SIGINT)
     _, error = running.communicate(timeout=60)

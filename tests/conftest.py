@@ -2,6 +2,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,18 @@ TINY: dict[str, Any] = {
 LONG = (
     "tune/test_disturbed.py",
     "tune/test_all_studies.py",
+    "tune/test_apart.py",
     "test_search.py",
+    "test_storm.py",
+    "tune/test_gpu.py",
     "tune/test_watch.py",
     "test_study.py",
-    "test_docs.py",
     "test_speed.py",
+    "test_trial.py",
+    "test_fuzz.py",
     "simulation/test_matrix.py",
+    "test_one_file.py",
+    "test_docs.py",
 )
 
 
@@ -84,12 +91,21 @@ def tiny() -> Callable[..., TrialConfig]:
 
 
 @pytest.fixture
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def forgotten() -> Iterator[None]:
     """What a test registers is forgotten after it."""
-    for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS, ENGINES):
-        registry.items()  # all that comes with fedbench is there
-        for name in ("_items", "_versions", "_modules", "_sorted"):
-            monkeypatch.setattr(registry, name, type(getattr(registry, name))(getattr(registry, name)))
+    with forgetting():
+        yield
+
+
+@contextmanager
+def forgetting() -> Iterator[None]:
+    """What is registered in this block is forgotten after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS, ENGINES):
+            registry.items()  # all that comes with fedbench is there
+            for name in ("_items", "_versions", "_modules", "_sorted"):
+                patch.setattr(registry, name, type(getattr(registry, name))(getattr(registry, name)))
+        yield
 
 
 @pytest.fixture
@@ -119,10 +135,10 @@ def one_cpu() -> Iterator[None]:
     yield from small_cluster(1)
 
 
-def small_cluster(cpus: int) -> Iterator[None]:
-    """A Ray cluster in this process, started as commands do."""
+def small_cluster(cpus: int, **how: Any) -> Iterator[None]:
+    """A Ray cluster in this process, started as commands do. how: what else `ray.init` is to know."""
     ray.shutdown()
-    start(RunOptions(Path("out"), max_concurrent=cpus), num_cpus=cpus)
+    start(RunOptions(Path("out"), max_concurrent=cpus), num_cpus=cpus, **how)
     yield
     ray.shutdown()
 

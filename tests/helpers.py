@@ -12,7 +12,7 @@ from fedbench.simulation import Callback, Record, Simulation
 STUDY = """
 title: Mine
 shows: Something.
-base: {data.train_size: 600, data.test_size: 300, clients.count: 5, rounds: %d, method.name: fixed_gamma}
+base: {data.train_size: 300, data.test_size: 200, clients.count: 3, rounds: %d, method.name: fixed_gamma}
 grid:
   data.alpha: [100, 1]
   method.gamma: [1.0, 0.9]
@@ -20,10 +20,29 @@ seeds: %s
 baseline: {method.gamma: 1.0}
 tables:
   accuracy: {rows: [data.alpha], columns: [method.gamma], best: row}
-plots:
-  curves: {colour: method.gamma, panels: [data.alpha]}
 scales:
   quick: {}
+"""
+
+PACED = """
+import time
+from typing import Literal
+
+from fedbench.methods.fixed_gamma import FixedGamma, FixedGammaSettings
+from fedbench.methods.base import register_method
+
+
+class PacedSettings(FixedGammaSettings):
+    name: Literal["paced"] = "paced"
+
+
+@register_method(version="1")
+class Paced(FixedGamma):
+    Settings = PacedSettings
+
+    def aggregate(self, cohort, state, server):
+        time.sleep(%s)
+        return super().aggregate(cohort, state, server)
 """
 
 
@@ -32,6 +51,12 @@ def study_file(folder: Path, rounds: int = 3, seeds: tuple[int, ...] = (8, 9)) -
     path = folder / "mine.yaml"
     path.write_text(STUDY % (rounds, list(seeds)))
     return str(path)
+
+
+def paced(text: str, folder: Path, seconds: float) -> str:
+    """A study of fixed gammas whose rounds take time, but no processor's: trials that are to be met in the middle."""
+    (folder / "paced.py").write_text(PACED % seconds)
+    return "import: [paced]\n" + text.replace("method.name: fixed_gamma", "method.name: paced")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:

@@ -248,9 +248,9 @@ def in_the_middle(search: Suggestions, finished: int) -> bool:
 def test_a_search_that_is_interrupted_and_killed_loses_and_repeats_nothing(command: Command, tmp_path: Path) -> None:
     one_seed = SPACE.replace("suggestion_seeds: [1, 2]", "suggestion_seeds: [1]")
     file, out = space_file(tmp_path, 20, one_seed), tmp_path / "out"
-    budget = 10  # so many that neither stop comes near the end
+    budget = 8  # so many that neither stop comes near the end
     (search,) = opened(file, out, trials=budget)
-    options = ["--trials", str(budget), "--scheduler", "none", "--seeds", "8"]
+    options = ["--trials", str(budget), "--scheduler", "none", "--seeds", "8", *ONE]
     kept: set[tuple[int, float, float | None]] = set()
     stale: dict[int, Any] = {}
     for victim in (signal.SIGINT, signal.SIGKILL):

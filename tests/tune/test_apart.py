@@ -32,6 +32,7 @@ HEAD, STEADY, OTHER, LATE = 1, 2, 3, 4
 RULE = """
 import os
 import time
+from pathlib import Path
 from typing import Literal
 
 from beside import shrunk
@@ -50,7 +51,8 @@ class Shrunk(Method[ShrunkSettings]):
     Settings = ShrunkSettings
 
     def aggregate(self, cohort: Cohort, state: object, server: Server) -> Update:
-        time.sleep(float(os.environ.get("PACE", 0)))
+        if pace := os.environ.get("PACE"):
+            time.sleep(float(Path(pace).read_text()))
         return Update(w=shrunk(cohort, self.settings.factor), lambda_=cohort.p)
 """
 
@@ -74,7 +76,7 @@ STUDY = """
 title: Mine
 shows: Something.
 import: [rule]
-base: {data.name: %s, data.train_size: 300, data.test_size: 300, clients.count: 5, rounds: %d, method.name: shrunk}
+base: {data.name: %s, data.train_size: 100, data.test_size: 300, clients.count: 2, rounds: %d, method.name: shrunk}
 grid:
   data.alpha: [100, 1, 0.5, 0.3]
   method.factor: [1.0, 0.99]
@@ -86,7 +88,7 @@ scales:
   quick: {}
 """
 ROUNDS = 30
-PACE = "0.2"  # seconds that a round takes at least on the machines: trials are to be met in the middle
+SLOW, FAST = 0.5, 0.05  # seconds that a round takes at least on the machines: trials are to be met in the middle
 
 
 @pytest.fixture(scope="module")
@@ -125,13 +127,21 @@ def own_data(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def machines(folder: Path) -> Iterator[Machines]:
+def pace() -> Iterator[Path]:
+    """The file of how long a round takes at least; all machines see it."""
+    path = Path(tempfile.mkdtemp(prefix="fb-pace-"), "seconds")
+    yield path
+    shutil.rmtree(path.parent)
+
+
+@pytest.fixture(scope="module")
+def machines(folder: Path, pace: Path) -> Iterator[Machines]:
     """A head that runs no trials, and a machine that does."""
     lab = Machines(folder, hidden=[DEBIAN])
     try:
-        lab.ray(HEAD, cpus=0, environment=surroundings(folder), head=True)
+        lab.ray(HEAD, cpus=0, environment=surroundings(folder, pace), head=True)
         wait_until(lambda: lab.joined(HEAD))
-        lab.ray(STEADY, cpus=1, environment=surroundings(folder))
+        lab.ray(STEADY, cpus=1, environment=surroundings(folder, pace))
         wait_until(lambda: lab.joined(STEADY))
         yield lab
     finally:
@@ -157,14 +167,21 @@ def other() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def surroundings(folder: Path, code: Path = PACKAGE.parent) -> dict[str, str]:
+def surroundings(folder: Path, pace: Path | None = None, code: Path = PACKAGE.parent) -> dict[str, str]:
     return {
         "PYTHONPATH": str(code),
         "FEDBENCH_CACHE": f"{folder}/cache",
         "HOME": str(folder),
         "RAY_AUTH_MODE": "disabled",
-        "PACE": PACE,
+        "PACE": str(pace or ""),
     }
+
+
+def keep(pace: Path, seconds: float) -> None:
+    """Let rounds take so long at least, from now on; whoever reads sees one pace or the other."""
+    new = pace.with_suffix(".new")
+    new.write_text(str(seconds))
+    new.replace(pace)
 
 
 def start(machines: Machines, study: Path, *more: str) -> Process:
@@ -213,12 +230,13 @@ def undisturbed(study: Path, out: Path, data: Path) -> tuple[str, str]:
 
 
 def test_a_node_with_another_version_gets_no_trials_if_it_joins_late_and_is_refused_before_they_start(
-    machines: Machines, study: Path, other: Path, checkpoints: Path
+    machines: Machines, study: Path, other: Path, checkpoints: Path, pace: Path
 ) -> None:
     out, address = machines.folder / "out", machines.address(OTHER)
+    keep(pace, SLOW)
     process = start(machines, study, f"--checkpoints=file://{checkpoints}")
     meet(process, lambda: bool(rounds(out)))
-    machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, other))
+    machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, pace, other))
     meet(process, lambda: any(line["status"] == "refused" for line in reports(out)))
     refused = time.time()
     meet(process, lambda: any(line["round"] < ROUNDS / 3 for line in rounds(out, since=refused)))
@@ -242,15 +260,18 @@ def test_a_node_with_another_version_gets_no_trials_if_it_joins_late_and_is_refu
 
 @pytest.mark.usefixtures("forgotten")
 def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_them(
-    machines: Machines, study: Path, other: Path, checkpoints: Path, tmp_path: Path
+    machines: Machines, study: Path, other: Path, checkpoints: Path, pace: Path, tmp_path: Path
 ) -> None:
     out, begun, done = machines.folder / "out", time.time(), stored(machines.folder / "out")
     stopped = {path.parent.name: int(path.stem[-6:]) for path in checkpoints.glob("*/round-*.ckpt")}
+    keep(pace, SLOW)
     if not machines.has(OTHER):
-        machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, other))
+        machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, pace, other))
     process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
     meet(process, lambda: bool(rounds(out, begun)))
-    machines.ray(LATE, cpus=1, environment=surroundings(machines.folder))
+    machines.ray(LATE, cpus=1, environment=surroundings(machines.folder, pace))
+    meet(process, lambda: machines.address(LATE) in {line["node_ip"] for line in rounds(out, begun)})
+    keep(pace, FAST)
     meet(process, lambda: stored(out) > done)
     machines.kill(STEADY)
     text, error = process.communicate(timeout=250)

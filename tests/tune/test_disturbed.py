@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -23,12 +23,13 @@ from fedbench.store.store import Store
 from fedbench.study import main
 from fedbench.terminal.progress import StudyProgress
 from fedbench.tune.runner import asking_to_stop
-from tests.conftest import heed_interrupts
-from tests.helpers import results, study_file, wait_until
+from tests.conftest import forgetting, heed_interrupts
+from tests.helpers import STUDY, paced, results, wait_until
 
 Command = Callable[..., tuple[int, str, str]]
+File = Callable[..., str]
 pytestmark = pytest.mark.slow
-SIZE = 25, (8,)  # rounds and seeds: four trials, long enough to be met in the middle
+ROUNDS, PACE = 25, 0.05  # seconds: trials that are long enough to be met in the middle
 TRIALS = 4
 
 
@@ -51,12 +52,26 @@ def reported(out: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def study_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[File]:
+    """Writes the study, four trials. Its method is known to this process as long as these tests run."""
+    folder = tmp_path_factory.mktemp("paced")
+
+    def write(rounds: int = ROUNDS) -> str:
+        path = folder / "mine.yaml"
+        path.write_text(paced(STUDY % (rounds, [8]), folder, PACE))
+        return str(path)
+
+    with forgetting():
+        yield write
+
+
+@pytest.fixture(scope="module")
+def undisturbed(study_file: File, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """The results of a study that nobody disturbed: one trial after the other, in this process, without Ray."""
     folder = tmp_path_factory.mktemp("whole")
-    study = expand(study_file(folder, *SIZE), "quick", changes={}, only={}, seeds=None)
     store = Store(folder / "out")
     store.prepare()
+    study = expand(study_file(), "quick", changes={}, only={}, seeds=None)
     for config in study.trials.values():
         assert execute(config, store, None).status == "done"
     make_report(study, store)
@@ -66,9 +81,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 @pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize("victim", ["worker", "driver", "sigterm", "raylet"])
 def test_a_disturbed_study_ends_with_the_same_tables(
-    victim: str, tmp_path: Path, undisturbed: tuple[str, str], command: Command
+    victim: str, study_file: File, tmp_path: Path, undisturbed: tuple[str, str], command: Command
 ) -> None:
-    file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
+    file, out = study_file(), tmp_path / "out"
     process = start(file, out)
     wait_until(lambda: stored(out) >= 1)
     children = psutil.Process(process.pid).children(recursive=True)
@@ -105,9 +120,9 @@ NOTEBOOK = "import fedbench, sys; fedbench.run(sys.argv[1], out=sys.argv[3])"
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("code", [("-m", "fedbench.study"), ("-c", NOTEBOOK)], ids=["command", "notebook"])
 def test_a_control_store_that_dies_while_ray_starts_is_one_line_and_the_study_goes_on(
-    code: tuple[str, str], tmp_path: Path, undisturbed: tuple[str, str]
+    code: tuple[str, str], study_file: File, tmp_path: Path, undisturbed: tuple[str, str]
 ) -> None:
-    file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
+    file, out = study_file(), tmp_path / "out"
     command = [sys.executable, *code, file, "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     met = list[psutil.Process]()
@@ -127,9 +142,9 @@ def test_a_control_store_that_dies_while_ray_starts_is_one_line_and_the_study_go
 
 
 def test_two_commands_on_one_folder_share_the_trials_and_run_none_twice(
-    tmp_path: Path, undisturbed: tuple[str, str]
+    study_file: File, tmp_path: Path, undisturbed: tuple[str, str]
 ) -> None:
-    file, out = study_file(tmp_path, *SIZE), tmp_path / "out"
+    file, out = study_file(), tmp_path / "out"
     commands = [start(file, out, "--max-concurrent", "1") for _ in range(2)]
     texts = [command.communicate(timeout=250)[0] for command in commands]
     assert [command.returncode for command in commands] == [0, 0]
@@ -140,8 +155,8 @@ def test_two_commands_on_one_folder_share_the_trials_and_run_none_twice(
     assert not list((out / "leases").iterdir())
 
 
-def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp_path: Path) -> None:
-    file, out = study_file(tmp_path, 30_000, (8,)), tmp_path / "out"
+def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(study_file: File, tmp_path: Path) -> None:
+    file, out = study_file(30_000), tmp_path / "out"
     process = start(file, out)
     try:
         wait_until(lambda: len(reported(out)) == 2 and min(reported(out).values()) > 1)
@@ -164,8 +179,8 @@ def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(tmp
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path, command: Command) -> None:
-    file, out = study_file(tmp_path, 2, (8,)), tmp_path / "out"
+def test_a_full_disk_stops_the_study_and_loses_nothing(study_file: File, tmp_path: Path, command: Command) -> None:
+    file, out = study_file(2), tmp_path / "out"
     (out / "trials").mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out / "trials")]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
@@ -187,13 +202,13 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path, command: 
         subprocess.run(["umount", str(out / "trials")], check=True)
 
 
-def test_a_lost_node_does_not_change_the_tables(tmp_path: Path, undisturbed: tuple[str, str]) -> None:
+def test_a_lost_node_does_not_change_the_tables(study_file: File, tmp_path: Path, undisturbed: tuple[str, str]) -> None:
     ray.shutdown()  # the last test here: it has a cluster of its own
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     second = cluster.add_node(num_cpus=1)
     out = tmp_path / "out"
     try:
-        process = start(study_file(tmp_path, *SIZE), out, "--address", cluster.address)
+        process = start(study_file(), out, "--address", cluster.address)
         wait_until(lambda: stored(out) >= 1)
         cluster.remove_node(second, allow_graceful=False)
         _, error = process.communicate(timeout=250)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import ray
 import torch
 
 from fedbench.search import main as search
 from fedbench.study import main
+from tests.conftest import small_cluster
 
 Command = Callable[..., tuple[int, str, str]]
 Study = Callable[..., tuple[int, str, str]]
@@ -82,21 +82,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def one_gpu(folder: Path) -> Iterator[None]:
-    ray.shutdown()
-    for name in ("clock", "hunger"):
-        (folder / name).mkdir()
-    env = {"env_vars": {"CLOCKED": str(folder / "clock"), "HUNGRY": str(folder / "hunger")}}
-    ray.init(
-        address="local",
-        num_cpus=4,
-        num_gpus=1,
-        resources={"accelerator_type:A100": 1.0, "accelerator_type:T4": 1.0},
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env=env,
-    )
-    yield
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, variable in (("clock", "CLOCKED"), ("hunger", "HUNGRY")):
+            (folder / name).mkdir()
+            patch.setenv(variable, str(folder / name))
+        types = {"accelerator_type:A100": 1.0, "accelerator_type:T4": 1.0}
+        yield from small_cluster(4, num_gpus=1, resources=types)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ import pytest
 from fedbench.base.settings import load_yaml
 from fedbench.tune.watch import TAGS, gauge_names
 from tests.conftest import heed_interrupts
+from tests.helpers import paced
 from tests.store.test_trackers import scalars
 
 pytestmark = pytest.mark.slow
@@ -75,15 +76,15 @@ class Watch:
 
 def eventually(condition: Callable[[], Any], seconds: float = 200) -> Any:
     """What it returns, once that is something."""
-    deadline = time.monotonic() + seconds
+    deadline, problem = time.monotonic() + seconds, None
     while time.monotonic() < deadline:
         try:
             if found := condition():
                 return found
-        except (OSError, LookupError, AssertionError):  # not there yet
-            pass
+        except (OSError, LookupError, AssertionError) as error:  # not there yet
+            problem = error
         time.sleep(0.3)
-    raise AssertionError("it did not come to that")
+    raise AssertionError(f"it did not come to that ({type(problem).__name__}: {problem})") from problem
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
         taken.listen()
     out = tmp_path_factory.mktemp("watch")
     home = Path(tempfile.mkdtemp(prefix="fb", dir="/tmp"))  # short: Ray's sockets are below it
-    (out / "mine.yaml").write_text(STUDY)
+    (out / "mine.yaml").write_text(paced(STUDY, out, 0.1))
     command = [sys.executable, "-m", "fedbench.study", str(out / "mine.yaml"), "--out", str(out / "results")]
     environment = {**os.environ, "RAY_TMPDIR": str(home), "RAY_metrics_report_interval_ms": "1000"}
     with (out / "stdout").open("wb") as stdout, (out / "stderr").open("wb") as stderr:

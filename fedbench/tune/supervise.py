@@ -20,6 +20,7 @@ from fedbench.base.linux import adopt_orphans, die_with_parent
 from fedbench.base.signals import STOPS
 
 GONE = signal.SIGUSR1  # says that the command's first process has been killed
+TICK = signal.SIGALRM  # says that it is time to look again
 LOOK_SECONDS = 1.0
 START_SECONDS = 55.0  # for Ray to start: it takes one to ten, and many times that on a machine that is overloaded
 STOP_SECONDS = 20.0  # for Ray to stop: it takes one or two, or a minute where its control store is gone
@@ -117,7 +118,7 @@ def _fork(heeded: set[int], at_death: int) -> int:
     """A child, which gets a signal when this process dies. In this one signals wait to be asked for from now on."""
     sys.stdout.flush()
     sys.stderr.flush()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*heeded, GONE})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*heeded, GONE, TICK})
     pid = os.fork()
     if not pid:
         die_with_parent(at_death)
@@ -158,7 +159,7 @@ class Parent:
         self.reason, self.asked = "", 0
         self._told = b""
         self._phase, self._late = b"", float("inf")  # how far Ray is, and by when it should be further
-        self._signals = _heeded() | {GONE}
+        self._signals = _heeded() | {GONE, TICK}
 
     def fork(self) -> int | None:
         """Begin; returns to the child the pipe on which to tell, to the parent None."""
@@ -176,20 +177,25 @@ class Parent:
         from fedbench.tune.vitals import end_children
 
         ended = None
+        # Not sigtimedwait: Python makes up a signal where its process is stopped and goes on after that time.
+        signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
         while not (ended or self.reason or time.monotonic() > self._late):
-            heard = signal.sigtimedwait(self._signals, LOOK_SECONDS)
-            if heard and heard.si_signo == GONE:
+            heard = signal.sigwaitinfo(self._signals).si_signo
+            if heard == GONE:
                 end_children()
                 os._exit(1)
-            if heard:
-                self.asked = heard.si_signo if heard.si_signo in STOPS else self.asked
-                _pass_on(heard.si_signo, self._pid)
+            if heard != TICK:
+                self.asked = heard if heard in STOPS else self.asked
+                _pass_on(heard, self._pid)
             ended = _ended(self._pid)
             self._listen()
             if not ended and self._phase in (STARTING, STARTED) and not self.reason:
                 self.reason = self._vitals.trouble()
         end_children()
         os.close(self._pipe)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if TICK in signal.sigpending():
+            signal.sigwait({TICK})
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals - {GONE})
         return self._judge(os.waitstatus_to_exitcode(ended[1]) if ended else None)
 

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,21 @@ def test_a_child_that_dies_while_it_is_being_stopped_is_followed_by_one_that_sto
     psutil.Process(int(line.split()[2])).kill()
     text, _ = process.communicate(timeout=60)
     assert f"work 1 {signal.SIGHUP}" in text
+
+
+@pytest.mark.parametrize("who", ["relay", "parent", "child"])
+def test_a_command_that_is_stopped_for_longer_than_a_look_goes_on_as_if_it_had_not_been(who: str, place: Path) -> None:
+    process = start("wait", place)
+    assert process.stdout
+    while not (line := process.stdout.readline()).startswith("pids"):
+        assert line
+    child = psutil.Process(int(line.split()[1]))
+    met = {"relay": psutil.Process(process.pid), "parent": child.parent(), "child": child}[who]
+    assert met
+    met.suspend()
+    time.sleep(2.5)
+    met.resume()
+    time.sleep(1.5)
+    assert process.poll() is None
+    process.terminate()
+    assert (process.communicate(timeout=60), process.returncode) == (("", ""), 143)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbench.base.packs import read
 from fedbench.reports.claims import check_claims
 from fedbench.reports.figures import draw
 from fedbench.reports.parity import parity
@@ -119,10 +118,16 @@ def _parity(shown: Shown, table: Table) -> str:
 
 
 def _counted(shown: Shown, frame: pd.DataFrame) -> str:
-    """How many accuracies are near the paper's, in a sentence."""
+    """How many accuracies are near the paper's, and how many gains over the baseline, in a sentence."""
     points = frame[[_in_points(shown, name) for name in frame.table]]
-    near = [f"{(points.difference.abs() <= limit).sum()} within {limit}" for limit in WITHIN]
-    return f"Distance to the paper: of {len(points)} accuracies {', '.join(near)} points."
+    gains = (points.gain - points.paper_gain)[(points.paper_gain != 0) & points.gain.notna()]
+    parts = [f"of {len(points)} accuracies {_near(points.difference)} points"]
+    parts += [f"of {len(gains)} differences to the baseline {_near(gains)}"] if len(gains) else []
+    return f"Distance to the paper: {'; '.join(parts)}."
+
+
+def _near(distances: "pd.Series[float]") -> str:
+    return ", ".join(f"{(distances.abs() <= limit).sum()} within {limit}" for limit in WITHIN)
 
 
 def _in_points(shown: Shown, name: str) -> bool:
@@ -149,7 +154,7 @@ def _machine(shown: Shown, table: Table) -> str:
     """Where and with what the trials were run, and how long that took."""
     places = dict[str, list[StoredTrial]]()
     for trial in shown.trials.values():
-        where = json.loads(read(trial.path / "environment.json"))
+        where = json.loads(trial.read("environment.json"))
         versions = ", ".join(f"{name} {where[name]}" for name in ("fedbench", "torch", "numpy", "python"))
         threads = f"{where['threads']} thread{'s' * (where['threads'] != 1)}"
         places.setdefault(f"{where['device_name']}, {threads}|{versions}", []).append(trial)
@@ -183,7 +188,7 @@ def front(table: Table) -> str:
 
 def _cell(numbers: Mapping[str, float | None]) -> str:
     if not numbers["n"]:
-        return "-"
+        return f"diverged [{numbers['paper']:.2f}]" if numbers["diverged"] else "-"
     std = "" if numbers["std"] is None else f" ± {numbers['std']:.2f}"
     missing = f" (n={numbers['n']})" if numbers["n"] != numbers["seeds"] else ""
     return f"{numbers['mean']:.2f}{std}{missing} [{numbers['paper']:.2f}]"

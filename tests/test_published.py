@@ -17,7 +17,7 @@ from fedbench.store.execute import execute
 from fedbench.store.folder import stored_config
 from fedbench.store.store import Store
 from fedbench.terminal.published import LARGEST, LARGEST_SUM
-from tests.helpers import study_file
+from tests.helpers import forged, study_file
 
 Command = Callable[..., tuple[int, str, str]]
 PUBLISHED = Path(__file__).parent.parent / "published"
@@ -126,7 +126,7 @@ def test_a_damaged_pack_is_reported_moved_aside_and_run_again(
     study: tuple[ScaledStudy, str, Path], packs: Path
 ) -> None:
     config = next(iter(study[0].trials.values()))
-    doctor(packs, config.hash, "rounds.csv", lambda text: text.replace("1", "2"))
+    doctor(packs, config.hash, "rounds.csv", lambda text: text.replace("1", "2"), seal=False)
     store = Store(packs)
     assert store.get(config.hash) is None
     assert "rounds.csv does not have its checksum" in store.complaints[0]
@@ -156,11 +156,12 @@ def test_a_read_only_folder_is_left_alone(
     assert [path.name for path in kept.iterdir()] == ["trials"]
 
 
-def doctor(packs: Path, hash_: str, name: str, change: Callable[[str], str]) -> None:
-    """Change a file in a pack."""
+def doctor(packs: Path, hash_: str, name: str, change: Callable[[str], str], seal: bool = True) -> None:
+    """Change a file in a pack; sealed, nobody sees that."""
     pack = packs / "trials" / f"{hash_}{SUFFIX}"
     files = unpacked(pack.read_bytes())
-    pack.write_bytes(packed({**files, name: change(files[name].decode()).encode()}))
+    changed = {**files, name: change(files[name].decode()).encode()}
+    pack.write_bytes(packed(forged(changed) if seal else changed))
 
 
 def lower(points: float) -> Callable[[str], str]:

@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from fedbench.base.errors import UserError
-from fedbench.base.packs import read
 from fedbench.reports.agreement import agreement
 from fedbench.reports.report import stored_trials
 from fedbench.reports.tables import Place, fill_tables
@@ -137,8 +136,8 @@ def _seen(trials: Trials) -> dict[str, set[str]]:
     seen: dict[str, set[str]] = {}
     for trial in trials.values():
         try:
-            content = json.loads(read(trial.path / "environment.json"))
-        except (OSError, ValueError):  # a trial that failed has none
+            content = json.loads(trial.read("environment.json"))
+        except FileNotFoundError:  # a trial that failed has none
             continue
         for name, value in content.items():
             if name != "earlier":

@@ -17,7 +17,7 @@ from fedbench.reports.sheets import latex, markdown
 from fedbench.reports.shown import claims_sheet, sheet
 from fedbench.reports.tables import Place, Tables, cells_frame, fill_tables, layout
 from fedbench.specs.expand import ScaledStudy
-from fedbench.store.store import Store, StoredTrial
+from fedbench.store.store import DamagedError, Store, StoredTrial
 
 TRIAL_NUMBERS = (  # of the summary, in trials.csv
     *("final_accuracy", "last_accuracy", "best_accuracy", "best_round", "final_loss", "rounds"),
@@ -45,8 +45,17 @@ def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
 def make_report(study: ScaledStudy, store: Store) -> Report:
     """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot.
 
-    And report.html, the page that shows them all. OUT is the store's folder for reports.
+    And report.html, the page that shows them all. OUT is the store's folder for reports. Entries that are damaged
+    meanwhile are left out like those that were before.
     """
+    while True:
+        try:
+            return _make_report(study, store)
+        except DamagedError as error:
+            store.forget(error.hash)
+
+
+def _make_report(study: ScaledStudy, store: Store) -> Report:
     trials = stored_trials(study, store)
     folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,6 +77,8 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
     for name, spec in study.study.plots.items():
         try:
             files += draw(study, trials, spec, folder / name)
+        except DamagedError:
+            raise
         except Exception as error:  # one picture is no reason to lose the others
             warnings.warn(f"plot '{name}' cannot be drawn ({type(error).__name__}: {error})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -26,26 +26,46 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Status = Literal["done", "diverged", "failed"]
-MARKER = "trial.json"
+MARKER, SUMMARY = "trial.json", "summary.json"
+
+
+class DamagedError(Exception):
+    """A file of the entry of trial `hash` is not what it was when the entry was looked up."""
+
+    def __init__(self, hash_: str, name: str) -> None:
+        super().__init__(f"{hash_[:12]}: {name} has changed")
+        self.hash = hash_
 
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """One entry of the store: a run that finished, diverged, or failed with a reason."""
+    """One entry of the store: a run that finished, diverged, or failed with a reason. sums: its files' checksums."""
 
     hash: str
     status: Status
     reason: str | None
     summary: dict[str, Any]
     path: Path
+    sums: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def read(self, name: str) -> bytes:
+        """A file of the entry; FileNotFoundError where it has none, DamagedError for another one than it had."""
+        if name not in self.sums:
+            raise FileNotFoundError(2, "No such file in the entry", str(self.path / name))
+        try:
+            content = read(self.path / name)
+        except (OSError, ValueError) as error:
+            raise DamagedError(self.hash, name) from error
+        if hashlib.sha256(content).hexdigest() != self.sums[name]:
+            raise DamagedError(self.hash, name)
+        return content
 
     def table(self, name: str) -> "pd.DataFrame":
         """One of the run's CSV files (see `store.folder`), without its suffix; empty if there is none."""
         import pandas as pd
 
-        path = self.path / f"{name}.csv"
         try:
-            return _read_csv(path, (path if self.path.is_dir() else self.path).stat().st_mtime_ns).copy()
+            return _table(self.read(f"{name}.csv")).copy()
         except FileNotFoundError:
             return pd.DataFrame()
 
@@ -61,16 +81,15 @@ class StoredTrial:
     def environment(self) -> str:
         """Where it ran, in one line: what may make its bytes differ from another's."""
         try:
-            where = json.loads(read(self.path / "environment.json"))
-        except OSError:
+            where = json.loads(self.read("environment.json"))
+        except FileNotFoundError:
             return "unknown"
         threads = f"{where['threads']} thread{'s' * (where['threads'] != 1)}"
         return f"{where['device_name']}, {threads}, torch {where['torch']}, fedbench {where['fedbench']}"
 
     def files(self) -> dict[str, bytes]:
         """All files of the entry, its mark included."""
-        mark = read(self.path / MARKER)
-        return {MARKER: mark, **{name: read(self.path / name) for name in json.loads(mark)["files"]}}
+        return {MARKER: read(self.path / MARKER), **{name: self.read(name) for name in self.sums}}
 
 
 class Store:
@@ -150,6 +169,10 @@ class Store:
                 return trial
             self._sound[hash_] = trial
         return self._sound[hash_]
+
+    def forget(self, hash_: str) -> None:
+        """Look an entry up anew when it is asked for again."""
+        self._sound.pop(hash_, None)
 
     def status(self, hash_: str) -> str | None:
         """How a trial ended, as its mark says, unchecked: for counting."""
@@ -262,11 +285,19 @@ def _looked_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:
                 raise ValueError(f"{name} does not have its checksum")
         if marker["hash"] != hash_:
             raise ValueError("it belongs to another trial")
-        return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], entry), ""
+        if SUMMARY in marker["files"] and not _agree(marker, json.loads(read(entry / SUMMARY))):
+            raise ValueError(f"{MARKER} does not say what {SUMMARY} does")
+        return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], entry, marker["files"]), ""
     except FileNotFoundError as error:  # a file is missing; or another command is just replacing a failed entry
         return None, f"{Path(error.filename).name} is missing" if entry.exists() else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, str(error) or type(error).__name__
+
+
+def _agree(marker: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
+    """Whether an entry's mark, which has no checksum, says what its summary, which has one, does."""
+    ended = all(marker[name] == summary.get(name, marker[name]) for name in ("status", "reason"))
+    return ended and json.dumps(marker["summary"], sort_keys=True) == json.dumps(summary, sort_keys=True)
 
 
 def _writable(folder: Path) -> bool:
@@ -275,11 +306,10 @@ def _writable(folder: Path) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _read_csv(path: Path, changed: int) -> "pd.DataFrame":
-    """A table; `changed` is when its file did, so that another one is read anew."""
+def _table(content: bytes) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.read_csv(BytesIO(read(path)))
+    return pd.read_csv(BytesIO(content))
 
 
 def _sha256(path: Path) -> str:

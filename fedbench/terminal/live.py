@@ -12,7 +12,7 @@ from fedbench.reports.pages.write import write_pages
 from fedbench.reports.report import Report, folder_of
 from fedbench.reports.tables import fill_tables
 from fedbench.specs.expand import ScaledStudy
-from fedbench.store.store import Store, StoredTrial
+from fedbench.store.store import DamagedError, Store, StoredTrial
 from fedbench.terminal.progress import StudyProgress
 
 LONGEST = 60.0  # seconds between two pages, however long one takes to make
@@ -60,6 +60,9 @@ class LivePages:
             for study in self.studies:
                 if not self._over.is_set() or not running:
                     self._write(study, running)
+        except DamagedError as error:  # the next page is without it
+            self.store.forget(error.hash)
+            self._scored = {key: trial for key, trial in self._scored.items() if key[0] != error.hash}
         except Exception as error:  # whatever it is, trials matter more
             self.progress.warn(f"pages are not kept up to date ({type(error).__name__}: {error})")
             return False

@@ -13,6 +13,7 @@ from fedbench.reports.differences import differences, trials_in
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
+from tests.helpers import forge
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -51,16 +52,14 @@ def folders(made: tuple[str, Path], tmp_path: Path) -> tuple[str, Path, Path]:
 
 
 def doctor(out: Path, hash_: str, name: str, change: Callable[[Any], None]) -> None:
-    """Change a JSON file of an entry, and its sum with it."""
-    path = out / "trials" / hash_ / name
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
-    if name != "trial.json":
-        marker = out / "trials" / hash_ / "trial.json"
-        mark = json.loads(marker.read_text())
-        mark["files"].pop(name)
-        marker.write_text(json.dumps(mark))
+    """Change a JSON file of an entry, and what tells of it."""
+
+    def changed(text: str) -> str:
+        content = json.loads(text)
+        change(content)
+        return json.dumps(content)
+
+    forge(out / "trials" / hash_, name, changed)
 
 
 def compared(folders: tuple[str, Path, Path], command: Command, *arguments: str) -> tuple[int, str, str]:

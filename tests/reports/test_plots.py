@@ -18,6 +18,7 @@ from fedbench.reports.report import make_report, stored_trials
 from fedbench.specs.expand import expand
 from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store
+from tests.helpers import forge
 from tests.reports.helpers import fill
 
 
@@ -48,11 +49,11 @@ def test_panels_of_one_quantity_share_their_y_axis_unless_the_plot_says_otherwis
 ) -> None:
     study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.5)
-    trials = stored_trials(study, store)
+    low = "round,test_accuracy,test_loss\n1,0.01,2.0\n2,0.02,1.5\n"
     for cell in study.select({"data.alpha": [1]}):
         for config in cell.trials.values():
-            low = "round,test_accuracy,test_loss\n1,0.01,2.0\n2,0.02,1.5\n"
-            (trials[config.hash].path / "rounds.csv").write_text(low)
+            forge(store.where(config.hash), "rounds.csv", lambda _: low)
+    trials = stored_trials(study, store)
     Seen.drawn.clear()
     draw(study, trials, Seen(colour="method.gamma", panels=["data.alpha"], share_y=share_y), tmp_path / "figure")
     one, two = Seen.drawn

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from fedbench import TrialConfig, UserError
+from fedbench.reports.report import make_report
 from fedbench.simulation import Record, Simulation
 from fedbench.specs.expand import expand
 from fedbench.store import execute as module
@@ -43,6 +44,40 @@ def test_a_damaged_entry_is_moved_aside_reported_and_run_again(tiny: Make, tmp_p
     after = execute(tiny(), fresh, None)
     assert len(list((tmp_path / "damaged").iterdir())) == 1
     assert after.summary["final_accuracy"] == before.summary["final_accuracy"]
+
+
+def test_a_mark_that_says_something_else_than_the_summary_is_damage_too(tiny: Make, tmp_path: Path) -> None:
+    marker = execute(tiny(), Store(tmp_path), None).path / "trial.json"
+    sound = marker.read_text()
+    for wrong in (sound.replace('"final_accuracy": 0.', '"final_accuracy": 1.'), sound.replace('"done"', '"gone"', 1)):
+        assert wrong != sound
+        marker.write_text(wrong)
+        fresh = Store(tmp_path)
+        assert fresh.get(tiny().hash) is None
+        assert "trial.json does not say what summary.json does" in fresh.complaints[0]
+
+
+@pytest.mark.parametrize("damage", ["environment.json", "rounds.csv"])
+def test_an_entry_that_is_damaged_after_it_was_looked_up_is_left_out_of_reports_and_said(
+    tmp_path: Path, damage: str
+) -> None:
+    study, store = expand("smoke", "quick", changes={}, only={}, seeds=None), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    struck, *others = study.trials
+    assert store.finished(study.trials) == set(study.trials)
+    content = (store.where(struck) / damage).read_text()
+    for wrong in (content.replace("2", "3"), "{", None):
+        if wrong is None:
+            (store.where(struck) / damage).unlink()
+        else:
+            (store.where(struck) / damage).write_text(wrong)
+        report = make_report(study, store)
+        assert set(report.trials) == set(others)
+        (complaint,) = store.complaints
+        assert complaint.startswith(f"damaged entry {struck[:12]} ({damage} ")
+        (store.where(struck) / damage).write_text(content)
+        store = Store(tmp_path)
+        assert store.finished(study.trials) == set(study.trials)
 
 
 def test_a_missing_file_is_damage_too(tiny: Make, tmp_path: Path) -> None:

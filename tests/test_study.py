@@ -196,7 +196,7 @@ def test_a_trial_whose_process_dies_is_restarted_as_often_as_was_said(
     code, _, error = command(main, *arguments)
     assert attempts.read_text() == "xx"
     assert code == 1  # nobody pressed Ctrl-C
-    assert "1 trials are left; go on with: python -m fedbench.study" in error
+    assert "1 trial is left; go on with: python -m fedbench.study" in error
 
 
 WRONG: list[tuple[list[str], str]] = [

@@ -174,7 +174,7 @@ class StudyJob(Job):
     def left(self) -> str:
         """Trials that have no entry."""
         unrun = self._unrun()
-        return f"{len(unrun)} trials are" if unrun else ""
+        return f"{len(unrun)} trials are" if len(unrun) > 1 else "1 trial is" if unrun else ""
 
     @property
     def lost(self) -> bool:

@@ -21,11 +21,12 @@ from fedbench.base.signals import STOPS
 
 GONE = signal.SIGUSR1  # says that the command's first process has been killed
 TICK = signal.SIGALRM  # says that it is time to look again
+FAILED = 1
 LOOK_SECONDS = 1.0
 START_SECONDS = 55.0  # for Ray to start: it takes one to ten, and many times that on a machine that is overloaded
-STOP_SECONDS = 20.0  # for Ray to stop: it takes one or two, or a minute where its control store is gone
+STOP_SECONDS = 20.0  # for Ray to stop, and for Python to end: it takes one or two, a minute without a control store
 
-# What a child tells its parent, a byte each; a text follows DIED, up to a newline.
+# What a child tells its parent, a byte each; a text follows DIED, up to a newline, and the exit code ENDED.
 STARTING, STARTED, STOPPING, STOPPED, ENDED, DIED = b"r", b"u", b"s", b"o", b"e", b"d"
 
 
@@ -75,10 +76,12 @@ def supervised(work: Callable[[], int], limit: int) -> int:
         pipe = parent.fork()
         if pipe is not None:
             child = Child(pipe, deaths, stop)
+            code = FAILED  # an exception is an end like any other
             try:
-                return work()
-            finally:  # an exception is an end like any other
-                child.tell(ENDED)
+                code = work()
+                return code
+            finally:
+                child.tell(ENDED + bytes([code]))
         code = parent.oversee()
         if code is not None:
             return code
@@ -206,13 +209,16 @@ class Parent:
         if DIED in self._told and self._told.endswith(b"\n"):
             self._told, _, reason = self._told.partition(DIED)
             self.reason = reason.decode().strip()
-        phase = self._told[-1:]
+        phase = ENDED if ENDED in self._told else self._told[-1:]
         if phase != self._phase:
-            limit = {STARTING: START_SECONDS, STOPPING: STOP_SECONDS}.get(phase, float("inf"))
+            limits = {STARTING: START_SECONDS, STOPPING: STOP_SECONDS, ENDED: STOP_SECONDS}
+            limit = limits.get(phase, float("inf"))
             self._phase, self._late = phase, time.monotonic() + limit
 
     def _judge(self, code: int | None) -> int | None:
         """The exit code of a child that came to an end, by itself or before Ray was there; else None, and a reason."""
+        if code is None and ENDED in self._told:  # its work was done, and Ray did not let it go
+            return (self._told.partition(ENDED)[2] or bytes([FAILED]))[0]
         if code is not None and (ENDED in self._told or STARTING not in self._told):
             return _exit_code(code)
         if code is None and self._phase == STARTING and not self.reason:

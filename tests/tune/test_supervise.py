@@ -16,7 +16,7 @@ from tests.conftest import heed_interrupts
 
 # What a child does, the first time and again: by name, and in a folder of its own.
 CHILD = """
-import os, signal, subprocess, sys, time
+import atexit, os, signal, subprocess, sys, time
 from pathlib import Path
 from fedbench.tune import supervise
 from fedbench.tune.supervise import STARTING, STOPPING, supervised
@@ -29,8 +29,10 @@ def work():
     print("work", child.deaths, child.stop, flush=True)
     if case == "kill before":
         os.kill(os.getpid(), signal.SIGKILL)
-    if case in ("fine", "wrong"):
-        return {"fine": 0, "wrong": 3}[case]
+    if case == "lingers":
+        atexit.register(time.sleep, 600)
+    if case in ("fine", "wrong", "lingers"):
+        return {"fine": 0, "wrong": 3, "lingers": 4}[case]
     if child.deaths == 1 and case != "always":
         return 0
     child.tell(STARTING)
@@ -89,6 +91,7 @@ def _program(process: psutil.Process) -> str:
     [
         ("fine", 0, ["work 0 0"]),
         ("wrong", 3, ["work 0 0"]),
+        ("lingers", 4, ["work 0 0"]),
         ("kill before", 137, ["work 0 0"]),
         ("held", 0, ["Ray's control store has died; starting it again", "work 1 0"]),
         ("exit", 0, ["work 0 0", "Ray has ended the command; starting it again", "work 1 0"]),

@@ -80,6 +80,8 @@ def check_proxy(config: "TrialConfig") -> None:
         raise ConfigError(f"proxy.pool = {pool}: leaves none of {test} test images to score on; must be below {test}")
     if not config.uses_proxy:
         return
+    if proxy.source == "train" and pool > (most := config.train_samples - config.validation_samples):
+        raise ConfigError(f"proxy.source = train: clients have {most} images; proxy.size and proxy.pool: at most that")
     if proxy.draw and proxy.longtail == 1 and pool == proxy.size:
         raise ConfigError(
             f"proxy.draw = {proxy.draw}: all {pool} images of the pool are drawn; must be 0, or proxy.pool above {pool}"

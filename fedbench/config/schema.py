@@ -66,7 +66,7 @@ class ServerConfig(Strict):
 
 
 class ProxyConfig(Strict):
-    """The server's proxy set, drawn from the test set."""
+    """The server's proxy set."""
 
     size: Whole = Field(title="proxy set (images)")
     """images in the proxy set"""
@@ -74,6 +74,8 @@ class ProxyConfig(Strict):
     """images kept out of the test set for it, so that several sizes are scored alike; null for its size"""
     draw: Annotated[Whole, Later()] = 0
     """which draw of the images out of a larger pool: all else of a run stays as it is"""
+    source: Annotated[Literal["test", "train"], Later()] = "test"
+    """where its images are from: the test set, or what clients have (and train on, but for their holdout)"""
     longtail: Rho = 1.0
     """rho of a long-tailed proxy set; 1 for a class-balanced one"""
     longtail_total: Literal["head", "keep"] = "head"

@@ -48,6 +48,8 @@ class Samples:
 class Split:
     """Which sample goes where: indices into the training set (clients, validation) and the test set (proxy, test).
 
+    The proxy's are into the training set where that is its source.
+
     shards: what each client trains on; holdout: what it keeps aside; sizes [n]: |D_i|, both together (data-size
     weights come from these); class_counts [n, C]: of the same samples, before any label was
     corrupted; labels [N]: the training labels, those of corrupted clients as they see them; corrupted: their ids,

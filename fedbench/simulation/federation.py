@@ -75,11 +75,15 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
 
     train = samples(arrays.train_images, split.labels)
     test = samples(arrays.test_images, arrays.test_labels)
+    if config.proxy.source == "train":
+        proxy = samples(arrays.train_images[split.proxy], arrays.train_labels[split.proxy])  # labels are the true ones
+    else:
+        proxy = test.subset(split.proxy)
     federation = Federation(
         split=split,
         train=train,
         test=test.subset(split.test),
-        proxy=test.subset(split.proxy) if config.uses_proxy else None,
+        proxy=proxy if config.uses_proxy else None,
         validation=train.subset(split.validation) if len(split.validation) else None,
     )
     return with_proxy_client(federation) if config.method.proxy_as_client else federation
@@ -114,7 +118,12 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
         aside = min(int(config.clients.holdout * len(part) + 1e-9), len(part) - 1)
         holdout.append(np.sort(order[:aside]))
         shards.append(np.sort(order[aside:]))
-    proxy, test = _proxy_and_test(config, test_labels)
+    pool, test = _pool_and_test(config, test_labels)
+    if config.proxy.source == "train":
+        pool = samples[class_order(train_labels[samples], generator(seed, "proxy/train"), balanced=True)]
+        proxy = _proxy(config, pool[: config.proxy_pool], train_labels)
+    else:
+        proxy = _proxy(config, pool, test_labels)
     counts = [np.bincount(train_labels[part], minlength=config.dataset.num_classes) for part in parts]
     return Split(
         shards=shards,
@@ -147,18 +156,21 @@ def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Ind
     return np.sort(samples), validation
 
 
-def _proxy_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:
-    """The proxy set and, outside its pool, the test set. Proxies of growing size nest."""
-    seed = config.seed
-    kept = class_order(labels, generator(seed, "test_size"), balanced=False)[: config.data.test_size]
-    order = kept[class_order(labels[kept], generator(seed, "proxy"), balanced=True)]
-    pool, test = order[: config.proxy_pool], np.sort(order[config.proxy_pool :])
-    if draw := config.proxy.draw:
-        pool = pool[class_order(labels[pool], generator(seed, f"proxy/{draw}"), balanced=True)]
+def _pool_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:
+    """The images that are kept for the proxy set, in order, and the test set."""
+    kept = class_order(labels, generator(config.seed, "test_size"), balanced=False)[: config.data.test_size]
+    order = kept[class_order(labels[kept], generator(config.seed, "proxy"), balanced=True)]
+    return order[: config.proxy_pool], np.sort(order[config.proxy_pool :])
+
+
+def _proxy(config: TrialConfig, pool: Indices, labels: Labels) -> Indices:
+    """The proxy set, from its pool. Proxies of growing size nest."""
     if not config.uses_proxy:
-        return pool[:0], test
+        return pool[:0]
+    if draw := config.proxy.draw:
+        pool = pool[class_order(labels[pool], generator(config.seed, f"proxy/{draw}"), balanced=True)]
     if config.proxy.longtail == 1:
-        return np.sort(pool[: config.proxy.size]), test
+        return np.sort(pool[: config.proxy.size])
     classes = labels[pool]
     chosen = [pool[classes == label][:count] for label, count in enumerate(config.proxy_counts)]
-    return np.sort(np.concatenate(chosen)), test
+    return np.sort(np.concatenate(chosen))

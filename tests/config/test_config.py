@@ -40,6 +40,7 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "proxy.size": (50, PROXY_USER),
     "proxy.pool": (200, {}),
     "proxy.draw": (1, {**PROXY_USER, "proxy.pool": 200}),
+    "proxy.source": ("train", PROXY_USER),
     "proxy.longtail": (10.0, PROXY_USER),
     "proxy.longtail_total": ("keep", {**PROXY_USER, "proxy.longtail": 10.0, "proxy.pool": 300}),
     "proxy.balanced_sampling": (True, PROXY_USER),
@@ -97,6 +98,7 @@ SAME = [
     ),
     ({"bn": "local"}, {"bn": "proxy"}),
     ({"proxy.pool": 100, "proxy.draw": 3}, {"proxy.pool": 100}),  # nobody uses it
+    ({"proxy.source": "train"}, {}),
     ({"proxy.size": 50, "proxy.pool": 100}, {"proxy.size": 0, "proxy.pool": 100, "proxy.balanced_sampling": True}),
     ({"clients.momentum": 0.0}, {"clients.momentum": 0.0, "clients.momentum_state": "reset"}),
     ({**PROXY_USER, "proxy.longtail_total": "keep"}, PROXY_USER),
@@ -209,6 +211,10 @@ WRONG = [
     ({"method.name": "fedlaw", "method.base": "cubic"}, "method.base = 'cubic': must be one of exp, quad"),
     ({"method.name": "fedlaw", "method.swa": True}, "unknown key 'method.swa' of fedlaw"),
     ({**PROXY_USER, "proxy.size": 100, "proxy.pool": 99}, "proxy.pool = 99: smaller than the proxy set"),
+    (
+        {**PROXY_USER, "proxy.source": "train", "data.train_size": 90, "data.validation": 0, "proxy.size": 100},
+        "proxy.source = train: clients have 90 images; proxy.size and proxy.pool: at most that",
+    ),
     (
         {**PROXY_USER, "proxy.size": 100, "proxy.draw": 2},
         "proxy.draw = 2: all 100 images of the pool are drawn; must be 0, or proxy.pool above 100",

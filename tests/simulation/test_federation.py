@@ -91,6 +91,33 @@ def test_another_draw_of_the_proxy_is_balanced_and_changes_nothing_else() -> Non
         assert all((one == two).all() for one, two in zip(first.shards, other.shards, strict=True))
 
 
+def test_a_proxy_of_what_clients_have_is_balanced_in_part_seen_and_changes_nothing_else() -> None:
+    user = {"model": "resnet8", "bn": "proxy", "proxy__pool": 500, "proxy__size": 100, "clients__holdout": 0.3}
+    usual, seen = split_of(**user), split_of(**user, proxy__source="train")
+    assert np.bincount(TRAIN[seen.proxy]).tolist() == [10] * 10
+    assert set(seen.proxy) <= set(np.concatenate([*seen.shards, *seen.holdout]))
+    assert 50 <= len(set(seen.proxy) & set(np.concatenate(seen.shards))) <= 90, "about 70 % of them are trained on"
+    assert (seen.test == usual.test).all()
+    assert all((one == two).all() for one, two in zip(usual.shards, seen.shards, strict=True))
+    assert set(seen.proxy) < set(split_of(**{**user, "proxy__size": 300}, proxy__source="train").proxy)
+    assert set(seen.proxy) != set(split_of(**user, proxy__source="train", proxy__draw=1).proxy)
+
+
+def test_the_server_knows_the_true_labels_of_what_corrupted_clients_have() -> None:
+    settings = {
+        "method.name": "fedlaw",
+        "proxy.source": "train",
+        "clients.corrupted": 1.0,
+        "clients.corruption": "flip",
+    }
+    federation = build_federation(TrialConfig(**settings), None, torch.device("cpu"))
+    assert federation.proxy is not None
+    proxy, split = federation.proxy, federation.split
+    assert np.bincount(proxy.labels.numpy()).tolist() == [len(proxy) // 10] * 10
+    assert (split.labels[split.proxy] != proxy.labels.numpy()).any()
+    assert torch.equal(proxy.images, federation.train.images[torch.from_numpy(split.proxy)])
+
+
 def test_methods_without_a_proxy_are_scored_on_the_same_images() -> None:
     user = split_of(model="resnet8", bn="proxy", proxy__size=200)
     other = split_of(proxy__size=200)

@@ -25,6 +25,10 @@ tables:
 scales:
   quick: {}
 """
+PLOTS = """
+plots:
+  curves: {colour: method.gamma, panels: [data.alpha]}
+"""
 
 PACED = """
 import time
@@ -51,7 +55,7 @@ class Paced(FixedGamma):
 def study_file(folder: Path, rounds: int = 3, seeds: tuple[int, ...] = (8, 9)) -> str:
     """Write the study; four trials for each seed."""
     path = folder / "mine.yaml"
-    path.write_text(STUDY % (rounds, list(seeds)))
+    path.write_text(STUDY % (rounds, list(seeds)) + PLOTS)
     return str(path)
 
 

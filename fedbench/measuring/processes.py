@@ -9,6 +9,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -91,9 +92,10 @@ def _start_server() -> None:
 def _end_server() -> None:
     """End the server, and the process that it may just be starting, and that would miss who asked for it."""
     for child in psutil.Process().children():
-        if "multiprocessing.forkserver" in " ".join(child.cmdline()):
-            for process in (child, *child.children(recursive=True)):
-                process.kill()
+        with suppress(psutil.Error):  # it may just be ending
+            if "multiprocessing.forkserver" in " ".join(child.cmdline()):
+                for process in (child, *child.children(recursive=True)):
+                    process.kill()
 
 
 def _answers(started: list[tuple[BaseProcess, Connection]], limit: float) -> list[Any]:

@@ -29,11 +29,11 @@ Status = Literal["done", "diverged", "failed"]
 MARKER, SUMMARY = "trial.json", "summary.json"
 
 
-class DamagedError(Exception):
+class DamagedError(UserError):
     """A file of the entry of trial `hash` is not what it was when the entry was looked up."""
 
     def __init__(self, hash_: str, name: str) -> None:
-        super().__init__(f"{hash_[:12]}: {name} has changed")
+        super().__init__(f"damaged entry {hash_[:12]}: {name} has just changed; the same command again leaves it out")
         self.hash = hash_
 
 

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: threads that wait for each other spin
+
 import pytest
 import ray
 from hypothesis import settings
@@ -55,15 +57,20 @@ LONG = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first; those that are thorough only when they are asked for."""
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONG)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
+    if not config.getoption("--thorough"):
+        for item in items:
+            if item.get_closest_marker("thorough"):
+                item.add_marker(pytest.mark.skip(reason="it is run with --thorough"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How many examples tests/test_fuzz.py tries."""
+    """How many examples tests/test_fuzz.py tries, and whether the longest tests are run."""
     parser.addoption("--fuzz", type=int, default=1000, metavar="N", help="examples of wrong input in all (1000)")
+    parser.addoption("--thorough", action="store_true", help="also run tests that are marked as thorough")
 
 
 @pytest.fixture(scope="session", autouse=True)

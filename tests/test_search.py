@@ -243,6 +243,7 @@ def in_the_middle(search: Suggestions, finished: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # three starts of Ray, which take their time on a busy machine
 @pytest.mark.usefixtures("two_cpus")
 def test_a_search_that_is_interrupted_and_killed_loses_and_repeats_nothing(command: Command, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from fedbench.terminal.speed import line_to_use, own_speed, span
 from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

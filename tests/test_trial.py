@@ -331,6 +331,8 @@ def test_a_wrong_data_file_is_named(command: Command, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_default_run_passes_90_percent_in_plain_lines(command: Command) -> None:
     code, text, _ = command(main)
     assert code == 0

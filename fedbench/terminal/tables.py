@@ -58,7 +58,7 @@ def show_sheet(sheet: Sheet) -> None:
     print(f"\n{sheet.caption}")
     rows, columns = _filled(sheet)
     if gaps := len(sheet.rows) - len(rows) + len(sheet.heads) - len(columns):
-        print(f"{gaps} rows and columns without any number are left out here")
+        print(f"without any number, and left out here: {gaps} of the rows and columns")
     console, numeric = Console(), sheet.numeric
     heads = [escape(head) for head in sheet.heads]
     texts = [list(map(_broken, row)) for row in sheet.texts(_bold, escape)]
@@ -181,7 +181,7 @@ def show_differences(study: ScaledStudy, found: Differences, folders: Sequence[P
     print(f"\n{study.study.title}{note(study)}: {folders[0]} beside {folders[1]}")
     for folder, names in zip(folders, found.only, strict=True):
         if names:
-            print(f"{len(names)} trials are only in {folder}, and left out: {'; '.join(names)}")
+            print(f"only in {folder}, and left out ({len(names)}): {'; '.join(names)}")
     if len(found.cells):
         table = Table("table", "cell", "value", "first", "second", "apart")
         for row in found.cells.itertuples(index=False):

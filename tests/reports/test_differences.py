@@ -116,7 +116,7 @@ def test_trials_that_one_folder_lacks_are_named_and_move_no_cell(
     shutil.rmtree(folders[2] / "trials" / first)
     code, said, _ = compared(folders, command)
     assert code == 0
-    assert f"1 trials are only in {folders[1]}, and left out: gamma 1, seed 8" in said
+    assert f"only in {folders[1]}, and left out (1): gamma 1, seed 8" in said
     assert "3 trials in both folders, 3 of them equal" in said
     doctor(folders[2], last, "trial.json", lambda mark: mark.update(status="diverged", reason="on its own"))
     code, said, _ = compared(folders, command, "--tolerance", "1000")

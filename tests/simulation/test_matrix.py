@@ -18,6 +18,7 @@ Make = Callable[..., TrialConfig]
 BUILT_IN_METHODS = [name for name in METHODS if METHODS.version(name) is None]
 BUILT_IN_MODELS = [name for name in MODELS if MODELS.version(name) is None]
 LIGHT = ["mlp", "simple_cnn", "resnet8"]
+HEAVY = ["alexnet", "densenet121", "wrn56_4"]
 CASES = [(method, model) for method in BUILT_IN_METHODS for model in LIGHT]
 CASES += [(method, model) for method in ("fedavg", "fedlaw") for model in BUILT_IN_MODELS if model not in LIGHT]
 SMALL = {
@@ -35,7 +36,9 @@ def test_there_are_eleven_models() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "model"), CASES)
+@pytest.mark.parametrize(
+    ("method", "model"), [pytest.param(*case, marks=[pytest.mark.thorough] * (case[1] in HEAVY)) for case in CASES]
+)
 def test_two_rounds_are_finite_recorded_and_resumable(tiny: Make, tmp_path: Path, method: str, model: str) -> None:
     if method == "flower":
         pytest.importorskip("flwr", reason="flwr is not installed: pip install -e '.[flower]'")

@@ -41,7 +41,7 @@ def test_rows_and_columns_that_were_not_run_are_left_out_but_not_those_that_went
     assert "diverged" in text
     assert "FedDF" not in text
     assert "setting 1 " not in text
-    assert "12 rows and columns without any number are left out here" in text
+    assert "without any number, and left out here: 12 of the rows and columns" in text
 
 
 def test_a_table_of_which_nothing_was_run_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

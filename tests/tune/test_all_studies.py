@@ -23,7 +23,7 @@ from fedbench.terminal.studies import SMOKE
 from tests.conftest import small_cluster
 
 Command = Callable[..., tuple[int, str, str]]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 NAMES = sorted(name for name in study_files() if name != SMOKE)
 
 

@@ -24,6 +24,7 @@ from tests.tune.machines import PORT, Machines, Process, reason_to_skip
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.timeout(600),
     pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip()),
 ]

@@ -29,6 +29,7 @@ from tests.helpers import STUDY, paced, results, wait_until
 Command = Callable[..., tuple[int, str, str]]
 File = Callable[..., str]
 pytestmark = pytest.mark.slow
+THOROUGH = pytest.mark.thorough
 ROUNDS, PACE = 25, 0.05  # seconds: trials that are long enough to be met in the middle
 TRIALS = 4
 
@@ -79,7 +80,9 @@ def undisturbed(study_file: File, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.mark.usefixtures("two_cpus")
-@pytest.mark.parametrize("victim", ["driver", "sigterm", "raylet"])
+@pytest.mark.parametrize(
+    "victim", [pytest.param("driver", marks=THOROUGH), "sigterm", pytest.param("raylet", marks=THOROUGH)]
+)
 def test_a_disturbed_study_ends_with_the_same_tables(
     victim: str, study_file: File, tmp_path: Path, undisturbed: tuple[str, str], command: Command
 ) -> None:
@@ -99,7 +102,7 @@ def test_a_disturbed_study_ends_with_the_same_tables(
         text, error = process.communicate(timeout=60)
         if victim == "sigterm":
             assert process.returncode == 143
-            assert "stopping: running trials end their round and write a checkpoint" in text
+            assert "\nstopping" in text, "and how, depends on whether a trial is in the middle: see the next tests"
             assert "go on with: python -m fedbench.study" in error
             assert len(error.splitlines()) == 1, "no backtrace of Ray's, no warnings"
         kept = {path: path.stat().st_mtime_ns for path in (out / "trials").glob("[0-9a-f]*")}
@@ -118,7 +121,13 @@ NOTEBOOK = "import fedbench, sys; fedbench.run(sys.argv[1], out=sys.argv[3])"
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("code", [("-m", "fedbench.study"), ("-c", NOTEBOOK)], ids=["command", "notebook"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(("-m", "fedbench.study"), id="command"),
+        pytest.param(("-c", NOTEBOOK), id="notebook", marks=THOROUGH),
+    ],
+)
 def test_a_control_store_that_dies_while_ray_starts_is_one_line_and_the_study_goes_on(
     code: tuple[str, str], study_file: File, tmp_path: Path, undisturbed: tuple[str, str]
 ) -> None:
@@ -178,6 +187,7 @@ def test_ctrl_c_is_acknowledged_at_once_and_running_trials_keep_their_rounds(stu
         assert simulation.state.round >= before[folder.name]
 
 
+@THOROUGH
 @pytest.mark.usefixtures("two_cpus")
 def test_a_full_disk_stops_the_study_and_loses_nothing(study_file: File, tmp_path: Path, command: Command) -> None:
     file, out = study_file(2), tmp_path / "out"
@@ -202,6 +212,7 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(study_file: File, tmp_pat
         subprocess.run(["umount", str(out / "trials")], check=True)
 
 
+@THOROUGH
 def test_a_lost_node_does_not_change_the_tables(study_file: File, tmp_path: Path, undisturbed: tuple[str, str]) -> None:
     ray.shutdown()  # the last test here: it has a cluster of its own
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

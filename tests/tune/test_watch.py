@@ -25,7 +25,7 @@ from tests.conftest import heed_interrupts
 from tests.helpers import paced
 from tests.store.test_trackers import scalars
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 DOCS = Path(__file__).parent.parent.parent / "docs"
 LONG = 50_000  # rounds of the two trials that run until somebody stops them
 STUDY = f"""

@@ -22,17 +22,42 @@ def interrupt(number: int) -> NoReturn:
     raise Interrupted(number)
 
 
+class Ear:
+    """Who is told of a signal; `heard`: the one that it was told of, 0 if there was none."""
+
+    def __init__(self, answer: Callable[[int], None]) -> None:
+        self.answer, self.heard = answer, 0
+
+    def __call__(self, number: int, _frame: object) -> None:
+        """Answer."""
+        self.heard = number
+        self.answer(number)
+
+    @property
+    def unheeded(self) -> bool:
+        """Whether it stopped everything, and yet everything goes on: some library took that for an error of its own.
+
+        Imports may, where they try whether something is there.
+        """
+        return bool(self.heard) and self.answer is interrupt
+
+
 @contextmanager
 def heeding(answer: Callable[[int], None] = interrupt) -> Iterator[None]:
     """Let `answer` hear of the signals for the time of a block: all of them, but those that are ignored (nohup).
 
-    Ctrl-C always counts. Libraries that were started meanwhile may have put themselves before an outer block.
+    Ctrl-C always counts. Libraries that were started meanwhile may have put themselves before an outer block. Where an
+    outer block was to stop at once, and has not, it stops now.
     """
     if threading.current_thread() is not threading.main_thread():  # no signals there
         yield
         return
-    heard = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda number, _: answer(number)) for number in heard}
+    counting = [n for n in STOPS if n == signal.SIGINT or signal.getsignal(n) is not signal.SIG_IGN]
+    for outer in map(signal.getsignal, counting):
+        if isinstance(outer, Ear) and outer.unheeded:
+            interrupt(outer.heard)
+    ear = Ear(answer)
+    before = {number: signal.signal(number, ear) for number in counting}
     try:
         yield
     finally:

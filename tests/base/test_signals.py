@@ -1,7 +1,13 @@
-"""Signals that libraries take for themselves are given back, and wait meanwhile."""
+"""Signals that libraries take for themselves are given back, and wait meanwhile; none is lost."""
 
+import contextlib
+import signal
 import subprocess
 import sys
+
+import pytest
+
+from fedbench.base.signals import STOPS, Interrupted, heeding
 
 SCRIPT = """
 import ctypes, os, signal, threading
@@ -33,3 +39,24 @@ with heeding():
 def test_a_signal_that_a_library_takes_waits_and_is_then_heard_as_before() -> None:
     result = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (result.stdout, result.stderr, result.returncode) == ("143\n", "", 0)
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_that_a_library_took_for_its_own_error_stops_before_anything_new_begins(number: int) -> None:
+    begun = False
+    with pytest.raises(Interrupted) as stop, heeding():
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(number)
+        with heeding(lambda _: None):
+            begun = True
+    assert stop.value.code == 128 + number
+    assert not begun
+
+
+def test_a_signal_that_was_answered_in_another_way_stops_nothing() -> None:
+    heard = list[int]()
+    with heeding(heard.append):
+        signal.raise_signal(signal.SIGINT)
+        with heeding():
+            pass
+    assert heard == [signal.SIGINT]

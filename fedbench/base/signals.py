@@ -1,12 +1,18 @@
 """Signals that ask a command to stop: Ctrl-C, what Slurm, Kubernetes and Docker send, and a terminal that closes."""
 
+import _thread
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+AGAIN_SECONDS = 0.01  # until a signal that came at a bad moment comes again
+LOCKS_OF_IMPORTS = "<frozen importlib._bootstrap>"  # the file, as frames have it
 
 
 class Interrupted(KeyboardInterrupt):
@@ -14,6 +20,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__(f"signal {number}")
+        self.number = number
         self.code = 128 + number
 
 
@@ -28,8 +35,14 @@ class Ear:
     def __init__(self, answer: Callable[[int], None]) -> None:
         self.answer, self.heard = answer, 0
 
-    def __call__(self, number: int, _frame: object) -> None:
-        """Answer."""
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Answer; a moment later where Python is between two imports.
+
+        An exception there can leave the lock of all imports with this thread for good, and others waiting for it.
+        """
+        if frame is not None and frame.f_code.co_filename == LOCKS_OF_IMPORTS:
+            send_again(number)
+            return
         self.heard = number
         self.answer(number)
 
@@ -40,6 +53,35 @@ class Ear:
         Imports may, where they try whether something is there.
         """
         return bool(self.heard) and self.answer is interrupt
+
+
+def send_again(number: int) -> None:
+    """Let the main thread have a signal again in a moment. It takes no lock, so that it may be done in any moment."""
+
+    def send() -> None:
+        time.sleep(AGAIN_SECONDS)
+        signal.pthread_kill(main, number)
+
+    main = threading.main_thread().ident or 0
+    _thread.start_new_thread(send, ())
+
+
+@contextmanager
+def nothing_ignored() -> Iterator[None]:
+    """Let a signal come again where Python ignores the exception that it raised: at the end of an object's life."""
+    hook = sys.unraisablehook
+
+    def tell(ignored: "sys.UnraisableHookArgs") -> None:
+        if isinstance(ignored.exc_value, Interrupted):
+            send_again(ignored.exc_value.number)
+        else:
+            hook(ignored)
+
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
 
 
 @contextmanager
@@ -59,7 +101,8 @@ def heeding(answer: Callable[[int], None] = interrupt) -> Iterator[None]:
     ear = Ear(answer)
     before = {number: signal.signal(number, ear) for number in counting}
     try:
-        yield
+        with nothing_ignored():
+            yield
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -132,7 +132,9 @@ def test_a_signal_while_ray_starts_in_the_background_ends_both(small: Small, num
     process.send_signal(number)
     output, error = process.communicate()
     assert process.returncode == 128 + number, output + error
-    assert error.splitlines() == ["interrupted"]
+    # SIGTERM waits while Ray connects: by then the study may have been read, and there is more to say.
+    read = f"1 trial is left; go on with: python -m fedbench.study {small.file} --out {small.out}"
+    assert error.splitlines() in (["interrupted"], [read])
     assert small.started
     assert not left(children)
 

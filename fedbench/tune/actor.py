@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ import ray
 
 Metrics = dict[str, Any]
 
-END_SECONDS = 30.0  # for the thread of a function that has returned to end, on a machine that is busy
+END_SECONDS = 30.0  # for a function that has told its last to return, on a machine that is busy
 
 
 class Reports:
@@ -25,16 +26,19 @@ class Reports:
     def __init__(self, function: Callable[[Metrics], None], config: Metrics) -> None:
         self._told: queue.Queue[Metrics | BaseException] = queue.Queue()
         self._asked = threading.Semaphore(0)
-        self.thread = threading.Thread(target=self._run, args=(function, config), daemon=True)
+        self._work = partial(function, config)
+        self.ended = threading.Event()
 
-    def _run(self, function: Callable[[Metrics], None], config: Metrics) -> None:
+    def run(self) -> None:
+        """Run the function, from the first wish for a report on."""
         self._asked.acquire()
         try:
-            function(config)
+            self._work()
         except BaseException as error:
             self._told.put(error)
         else:
             self._told.put({"__duplicate__": True})  # so Tune is told of the end: its last report was the last
+        self.ended.set()
 
     def tell(self, metrics: Metrics) -> None:
         """Report, and wait until there is a wish for more."""
@@ -43,8 +47,6 @@ class Reports:
 
     def next(self) -> Metrics:
         """The next report; the function starts with the first."""
-        if not self.thread.ident:
-            self.thread.start()
         self._asked.release()
         told = self._told.get()
         if isinstance(told, BaseException):
@@ -53,7 +55,10 @@ class Reports:
 
 
 class Actor:
-    """Runs a function for one config after the other, in a thread; what it reports is what a step returns."""
+    """Runs a function for one config after the other, in a thread; what it reports is what a step returns.
+
+    The thread is the same for all: glibc gives each one memory of its own, and keeps much of it when it ends.
+    """
 
     function: ClassVar[Any]  # of a config
     _now: ClassVar[Reports]
@@ -63,11 +68,18 @@ class Actor:
         scratch = Path(node.get_session_dir_path(), "artifacts", str(os.getpid()))
         scratch.mkdir(parents=True, exist_ok=True)
         os.chdir(scratch)  # what code of users leaves where it is goes with Ray's own files, as ever with Tune
+        self._work: queue.SimpleQueue[Reports] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="trials", daemon=True).start()
         self._begin(config)
+
+    def _serve(self) -> None:
+        while True:
+            self._work.get().run()
 
     def _begin(self, config: Metrics) -> None:
         self.config, self._steps, self._began = config, 0, time.time()
         Actor._now = Reports(type(self).function, config)
+        self._work.put(Actor._now)
 
     @classmethod
     def report(cls, metrics: Metrics) -> None:
@@ -89,8 +101,7 @@ class Actor:
 
     def reset(self, new_config: Metrics, storage: None = None) -> bool:
         """Take the next config, if the last one is through."""
-        Actor._now.thread.join(END_SECONDS)
-        if Actor._now.thread.is_alive():
+        if not Actor._now.ended.wait(END_SECONDS):
             return False
         self._begin(new_config)
         return True

@@ -12,6 +12,7 @@ import torch
 from ray import get_gpu_ids
 
 from fedbench.base.errors import UserError
+from fedbench.base.linux import return_memory
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
@@ -46,7 +47,7 @@ def run_trial(params: dict[str, Any]) -> None:
         reason = f" ({ended['reason']})" if ended["reason"] else ""
         last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
         watched.log(f"{ended['status']}{reason}{last}")
-    release_gpu()
+    release_memory()
     report({**reporter.last, **ended, **place.freight(params["hash"], ended["status"])})
 
 
@@ -108,11 +109,12 @@ def assigned_device(share: float) -> str:
     return "cuda:0"  # Ray shows the process only the GPUs that it may use
 
 
-def release_gpu() -> None:
-    """Give back what a trial has left of a GPU's memory in this process: others share it."""
+def release_memory() -> None:
+    """Give back what a trial has left of memory in this process, the GPU's too: others share it."""
+    gc.collect()
     if torch.cuda.is_initialized():
-        gc.collect()
         torch.cuda.empty_cache()
+    return_memory()
 
 
 class Reporter(Callback[Simulation, Record]):

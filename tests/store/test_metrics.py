@@ -24,7 +24,7 @@ def read(name: str, trial: Trial) -> float | None:
     return METRICS.get(name).read(trial)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", list(METRICS))
 def test_a_trial_without_the_data_has_no_value(name: str) -> None:
     assert read(name, Trial()) is None
 

@@ -46,14 +46,17 @@ class Shown:
         """Its tables without the rows and columns that have nothing."""
         return {name: kept for name, filled in fill_tables(self.study, self.trials).items() if (kept := _kept(filled))}
 
-    def diverged(self) -> dict[str, str]:
-        """The trials that ended without a number, and why."""
+    def diverged(self) -> dict[str, dict[int, str]]:
+        """The cells with trials that ended without a number: which seeds, and why."""
         return {
-            ", ".join([*map(text_label, cell.labels.values()), f"seed {seed}"]): trial.reason or ""
+            ", ".join(map(text_label, cell.labels.values())): seeds
             for cell in self.study.cells
-            for seed, config in cell.trials.items()
-            if (trial := self.trials.get(config.hash)) and trial.status == "diverged"
+            if (seeds := {seed: why for seed, config in cell.trials.items() if (why := self._divergence(config.hash))})
         }
+
+    def _divergence(self, hash_: str) -> str:
+        trial = self.trials.get(hash_)
+        return (trial.reason or "diverged") if trial and trial.status == "diverged" else ""
 
     def beside_the_paper(self) -> pd.DataFrame:
         """The cells that both have, with the study's table of each."""
@@ -98,7 +101,8 @@ def _section(shown: Shown, table: Table) -> str:
     for name, filled in shown.tables().items():
         parts.append(markdown(sheet(study, name, filled, mixed(dict(shown.trials)))).strip())
     if diverged := shown.diverged():
-        parts.append(f"Diverged: {'; '.join(f'{name} ({reason})' for name, reason in diverged.items())}.")
+        told = [f"{cell}, seed {seed} ({why})" for cell, seeds in diverged.items() for seed, why in seeds.items()]
+        parts.append(f"Diverged: {'; '.join(told)}.")
     pictures = [PICTURES / f"{shown.name}-{plot}.png" for plot in study.study.plots]
     parts += [f"![{path.stem}](results/{path.name})" for path in pictures if path.is_file()]
     return "\n\n".join(filter(None, [*parts, _parity(shown, table), _claims(shown, table), _machine(shown, table)]))
@@ -181,9 +185,14 @@ def front(table: Table) -> str:
     frame = frame[[cell.endswith(settings) for cell in frame["cell"]]]
     far = frame[frame.difference.abs() > WITHIN[-1]]
     beyond = "; ".join(f"{row['cell']} {row.difference:+.2f}" for _, row in far.iterrows())
-    lost = "; ".join(name for name in shown.diverged() if any(setting in name for setting in settings))
+    lost = "; ".join(f"{cell}, {_seeds(seeds)}" for cell, seeds in shown.diverged().items() if cell.endswith(settings))
     said = [_counted(shown, frame), f"Farther away: {beyond}." if beyond else "", f"Diverged: {lost}." if lost else ""]
     return f"{table(('', *methods), rows)}\n\n{' '.join(filter(None, said))}"
+
+
+def _seeds(seeds: Iterable[int]) -> str:
+    texts = [str(seed) for seed in seeds]
+    return f"seed{'s' * (len(texts) > 1)} {', '.join(texts)}"
 
 
 def _cell(numbers: Mapping[str, float | None]) -> str:

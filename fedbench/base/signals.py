@@ -1,6 +1,7 @@
 """Signals that ask a command to stop: Ctrl-C, what Slurm, Kubernetes and Docker send, and a terminal that closes."""
 
 import _thread
+import os
 import signal
 import sys
 import threading
@@ -56,13 +57,12 @@ class Ear:
 
 
 def send_again(number: int) -> None:
-    """Let the main thread have a signal again in a moment. It takes no lock, so that it may be done in any moment."""
+    """Let this process have a signal again in a moment. It takes no lock, so that it may be done in any moment."""
 
     def send() -> None:
         time.sleep(AGAIN_SECONDS)
-        signal.pthread_kill(main, number)
+        os.kill(os.getpid(), number)
 
-    main = threading.main_thread().ident or 0
     _thread.start_new_thread(send, ())
 
 

@@ -315,6 +315,7 @@ LISTS: Mapping[str, Callable[[], str]] = {
     "columns": curves,
     "results": lambda: results_page.results(table),
     "published-table": lambda: results_page.front(table),
+    "published-gammas": results_page.shrinking,
     **{
         make.__name__: make
         for make in (

@@ -27,6 +27,7 @@ PUBLISHED = ROOT / "published"
 PICTURES = ROOT / "docs" / "results"
 WITHIN = (0.5, 1.0)  # points
 FRONT = ("methods", "paper", ("FMNIST 100 MLP", "FMNIST 0.1 MLP"))  # of the README: study, scale, settings
+SHRINKING = ("fixed_gamma", "desk")  # of the README, too: study, scale
 Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]  # heads and rows as Markdown
 
 
@@ -99,13 +100,17 @@ def _section(shown: Shown, table: Table) -> str:
     said = f"{counts} are published; rows and columns without any are left out."
     parts = [f"## {study.study.title}, scale {study.scale}", said]
     for name, filled in shown.tables().items():
-        parts.append(markdown(sheet(study, name, filled, mixed(dict(shown.trials)))).strip())
+        parts.append(_sheet(shown, name, filled))
     if diverged := shown.diverged():
         told = [f"{cell}, seed {seed} ({why})" for cell, seeds in diverged.items() for seed, why in seeds.items()]
         parts.append(f"Diverged: {'; '.join(told)}.")
     pictures = [PICTURES / f"{shown.name}-{plot}.png" for plot in study.study.plots]
     parts += [f"![{path.stem}](results/{path.name})" for path in pictures if path.is_file()]
     return "\n\n".join(filter(None, [*parts, _parity(shown, table), _claims(shown, table), _machine(shown, table)]))
+
+
+def _sheet(shown: Shown, name: str, filled: Sequence[Place]) -> str:
+    return markdown(sheet(shown.study, name, filled, mixed(dict(shown.trials)))).strip()
 
 
 def _parity(shown: Shown, table: Table) -> str:
@@ -173,7 +178,7 @@ def _machine(shown: Shown, table: Table) -> str:
 def front(table: Table) -> str:
     """The README's table: methods beside each other, the paper's number in brackets; and what agrees, in a sentence."""
     name, scale, settings = FRONT
-    shown = next((each for each in published()[0] if (each.study.name, each.study.scale) == (name, scale)), None)
+    shown = _only(name, scale)
     places = [place for place in shown.tables()["accuracy"] if place.column[0] in settings] if shown else []
     places = [place for place in places if place.numbers["paper"] is not None]
     if not shown or not places:
@@ -188,6 +193,20 @@ def front(table: Table) -> str:
     lost = "; ".join(f"{cell}, {_seeds(seeds)}" for cell, seeds in shown.diverged().items() if cell.endswith(settings))
     said = [_counted(shown, frame), f"Farther away: {beyond}." if beyond else "", f"Diverged: {lost}." if lost else ""]
     return f"{table(('', *methods), rows)}\n\n{' '.join(filter(None, said))}"
+
+
+def shrinking() -> str:
+    """The README's table of gammas beside each other, and the claims that can be judged by it."""
+    shown = _only(*SHRINKING)
+    if not shown:
+        return "Nothing of it is published yet."
+    _, _, rows = _sheet(shown, "accuracy", shown.tables()["accuracy"]).partition("\n\n")
+    judged = [found for found in check_claims(shown.study, shown.trials) if found.verdict != "no data"]
+    return "\n".join([rows, "", *(f"    {found.verdict:13} {found.says}: {found.evidence}" for found in judged)])
+
+
+def _only(name: str, scale: str) -> Shown | None:
+    return next((each for each in published()[0] if (each.study.name, each.study.scale) == (name, scale)), None)
 
 
 def _seeds(seeds: Iterable[int]) -> str:

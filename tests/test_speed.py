@@ -66,13 +66,13 @@ def test_a_dry_run_uses_what_was_measured(measured: tuple[Path, str], command: C
     date = json.loads((out / "speed" / "speed.json").read_text())["date"]
     code, text, _ = command(study.main, "smoke", "--dry-run", "--out", str(out))
     assert code == 0
-    assert f"0 kinds of trials stored, 1 measured by fedbench.speed on {date}, 0 probed" in text
+    assert f"kinds of trials: 0 stored, 1 measured by fedbench.speed on {date}, 0 probed" in text
 
 
 def test_a_dry_run_probes_what_was_not_measured(tmp_path: Path, command: Command) -> None:
     code, text, _ = command(study.main, "smoke", "--dry-run", "--out", str(tmp_path))
     assert code == 0
-    assert "0 kinds of trials stored, 1 probed" in text
+    assert "kinds of trials: 0 stored, 1 probed" in text
 
 
 def test_ctrl_c_ends_it_in_one_line_and_keeps_nothing(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def estimate(trials: Iterable[TrialConfig], store: Store, pace: Pace | None = No
     probed = {each: _probe(left[each], PROBE_SECONDS / len(left)) for each in left.keys() - measured.keys()}
     rates = {**probed, **measured, **stored}
     seconds = sum(rates[kind(config)] * work(config) for config in trials)
-    sources = [f"{len(stored)} kinds of trials stored", f"{len(probed)} probed"]
+    sources = [f"kinds of trials: {len(stored)} stored", f"{len(probed)} probed"]
     if pace and measured:
         sources.insert(1, f"{len(measured)} measured by fedbench.speed on {pace.speeds.date}")
     source = ", ".join(sources)

@@ -91,4 +91,4 @@ def test_the_cost_on_gpus_goes_by_what_was_measured_there(tmp_path: Path) -> Non
     setting = place.pace.setting
     expected = [speeds.seconds(each, setting) or 0.0 for each in (config, other)]
     assert abs(cost.seconds - sum(expected)) < 1e-6 * cost.seconds
-    assert cost.source == "0 kinds of trials stored, 2 measured by fedbench.speed on 2026-11-17, 0 probed"
+    assert cost.source == "kinds of trials: 0 stored, 2 measured by fedbench.speed on 2026-11-17, 0 probed"

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from fedbench.base.text import printable, without_passwords
+
 LONGEST_LINE = 2000  # characters; lists of all that is known have several hundred
 
 
@@ -30,13 +32,13 @@ def unknown(kind: str, name: object, options: Iterable[str]) -> str:
 
 
 def one_line(error: object) -> str:
-    """What is to be said as one line, whatever users wrote: no breaks, nothing that a terminal obeys, an end."""
+    """A message as one line, whatever users wrote: no breaks, no passwords, nothing that a terminal obeys, an end."""
     try:
-        text = " ".join(str(error).split())
+        text = without_passwords(" ".join(str(error).split()))
     except Exception:  # of somebody's own class
         text = "it cannot say what"
     text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 2 :]}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(text)
 
 
 def told(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PACKED = ".json.xz"  # behind the name of a folder in one file: see `packs`
+CHUNK = 2**20  # bytes that are read at a time
 RESULTS = Path("results")  # where results are kept unless somebody says otherwise
 
 
@@ -60,15 +61,44 @@ def _tag() -> str:
     return hashlib.sha256(machine().encode()).hexdigest()[:8]
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """The bytes of a file; OSError where it has more than `most`, or is a pipe or a device, which may have no end."""
-    if not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode)):
-        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+def read_bytes(path: Path, most: int, *, links: bool = True) -> bytes:
+    """The bytes of a file; OSError where it has more than `most`, or is a pipe or a device, which may have no end.
+
+    links: whether a symbolic link is followed; else it is an OSError, too.
+    """
+    descriptor = _opened(str(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), links=links)
+    try:
+        about = os.fstat(descriptor)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        if about.st_size <= most:
+            parts, left = list[bytes](), most + 1
+            while left and (part := os.read(descriptor, min(left, CHUNK))):  # at once, it would take room for `most`
+                parts.append(part)
+                left -= len(part)
+            if left:
+                return b"".join(parts)
+    finally:
+        os.close(descriptor)
+    raise OSError(errno.EFBIG, f"More than {most} bytes", str(path))
+
+
+def _opened(path: str, flags: int, *, links: bool) -> int:
+    """A descriptor of a file, without waiting where it is a pipe that nobody writes to."""
+    try:
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
+    except OSError as error:
+        if error.errno == errno.ELOOP and not links:
+            raise OSError(errno.ELOOP, "A symbolic link", path) from None
+        raise
+
+
+def sync(path: Path) -> None:
+    """Have a file's bytes on the disk, or the error that keeps them from it, before this returns."""
     with path.open("rb") as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"More than {most} bytes", str(path))
-    return content
+        os.fsync(stream.fileno())
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

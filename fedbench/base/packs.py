@@ -17,17 +17,19 @@ from fedbench.base.files import PACKED, read_bytes
 SUFFIX = PACKED
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]  # best for digits
 
-LARGEST = 2**26  # bytes of what is in a pack; the largest of ours has 200,000
+LARGEST = 2**22  # bytes of what is in a pack, packed and unpacked; the largest of ours has 230,000
+LARGEST_FILE = 2**28  # bytes of a file in a folder
+MEMORY = 2**28  # bytes that unpacking may take; a pack of ours says that it needs 2**26
 
 
-def read(path: Path, most: int | None = None) -> bytes:
+def read(path: Path, most: int = LARGEST_FILE, *, links: bool = False) -> bytes:
     """The bytes of a file in a folder, or in a pack; FileNotFoundError where there is none, ValueError for damage.
 
-    most: bytes that a file in a folder may have, where it may be anything.
+    OSError for what is not a plain file, or has more than `most` bytes. links: whether symbolic links are followed.
     """
     pack = path.parent
     if not (pack.name.endswith(SUFFIX) and pack.is_file()):
-        return path.read_bytes() if most is None else read_bytes(path, most)
+        return read_bytes(path, most, links=links)
     files = _opened(pack, pack.stat().st_mtime_ns)
     if path.name not in files:
         raise FileNotFoundError(2, "No such file in the pack", str(path))
@@ -35,7 +37,7 @@ def read(path: Path, most: int | None = None) -> bytes:
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
-    """A pack of text files by their names."""
+    """A pack of text files by their names; ValueError where one is not text."""
     content = {name: _columns(text.decode()) for name, text in sorted(files.items())}
     return lzma.compress(json.dumps(content, separators=(",", ":")).encode(), filters=FILTERS)
 
@@ -44,16 +46,19 @@ def unpacked(content: bytes) -> dict[str, bytes]:
     """The files in a pack; ValueError if it is none."""
     try:
         raw = json.loads(_decompressed(content))
-        return {name: (text if isinstance(text, str) else _table(text)).encode() for name, text in raw.items()}
+        files = {name: (text if isinstance(text, str) else _table(text)).encode() for name, text in raw.items()}
     except (lzma.LZMAError, AttributeError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"not a pack ({error})") from error
+    if sum(map(len, files.values())) > LARGEST:
+        raise ValueError(f"not a pack (more than {LARGEST} bytes in its files)")
+    return files
 
 
 def _decompressed(content: bytes) -> bytes:
     """What is in a pack, as long as it is no more than any pack holds."""
-    reader = lzma.LZMADecompressor(memlimit=4 * LARGEST)
+    reader = lzma.LZMADecompressor(memlimit=MEMORY)
     whole = reader.decompress(content, LARGEST + 1)
-    if not reader.eof:
+    if not reader.eof or len(whole) > LARGEST:
         raise ValueError(f"not a pack (cut off, or more than {LARGEST} bytes in it)")
     return whole
 
@@ -61,7 +66,7 @@ def _decompressed(content: bytes) -> bytes:
 @lru_cache(maxsize=64)
 def _opened(pack: Path, changed: int) -> dict[str, bytes]:
     """The files in a pack; `changed` is when it did, so that another one is read anew."""
-    return unpacked(pack.read_bytes())
+    return unpacked(read_bytes(pack, LARGEST))
 
 
 def _columns(text: str) -> str | dict[str, Any]:
@@ -88,6 +93,6 @@ def _is_single(cell: str) -> bool:
 def _table(table: Mapping[str, Any]) -> str:
     """The text of a table that was taken apart by `_columns`."""
     columns = [column.split(",") for column in table["columns"]]
-    for number in table["single"]:
+    for number in set(table["single"]):
         columns[number] = [repr(float(np.float32(cell))) for cell in columns[number]]
     return "".join(",".join(row) + "\n" for row in [table["head"], *zip(*columns, strict=True)])

@@ -15,6 +15,11 @@ def _entropy(seed: int, purpose: str, round_: int, client: int) -> list[int]:
     return [seed, int.from_bytes(digest[:8], "little"), round_, client]
 
 
+def numbered(purpose: str, draw: int) -> str:
+    """The purpose of draw number `draw`: number 0 keeps the plain purpose, any other number has a stream of its own."""
+    return f"{purpose}/{draw}" if draw else purpose
+
+
 def generator(seed: int, purpose: str, round_: int = 0, client: int = 0) -> np.random.Generator:
     """A fresh numpy generator for one purpose; equal keys give equal streams."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(_entropy(seed, purpose, round_, client))))

@@ -62,6 +62,15 @@ def _values(content: Any, known: dict[int, int]) -> int:
     return known[id(content)]
 
 
+def plain(value: Any) -> Any:
+    """A value from Python with numbers and arrays of numpy, and the like, as Python's own; all else as it is."""
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tolist() if callable(getattr(value, "tolist", None)) else value
+
+
 def nest(settings: Mapping[str, Any], where: str = "settings") -> Settings:
     """Expand dotted keys: {"data.alpha": 1, "data": {"name": "x"}} -> {"data": {"alpha": 1, "name": "x"}}.
 
@@ -140,7 +149,7 @@ def load_yaml(path: Path) -> Settings:
 def load_raw_yaml(path: Path) -> Settings:
     """A YAML file of keys and values, as written."""
     try:
-        content = parse_yaml(read(path, LONGEST).decode())
+        content = parse_yaml(read(path, LONGEST, links=True).decode())
     except YamlError as error:
         raise UserError(f"{path}{f', line {error.line}' if error.line else ''}: {error}") from error
     except (OSError, ValueError) as error:  # of text that is none, and of a pack that is none

@@ -66,6 +66,24 @@ def check_corruption(config: "TrialConfig") -> None:
         raise ConfigError(f"clients.corruption_scale = {clients.corruption_scale}: {wrong}")
 
 
+def check_authors_rule(config: "TrialConfig") -> None:
+    """The draw of the paper's code takes as many images of each class from the whole test set, and has no variants."""
+    proxy, classes = config.proxy, config.dataset.num_classes
+    for key, given, right in (
+        ("proxy.pool", config.proxy_pool, proxy.size),
+        ("proxy.draw", proxy.draw, 0),
+        ("proxy.longtail", proxy.longtail, 1),
+        ("proxy.source", proxy.source, "test"),
+    ):
+        if given != right:
+            raise ConfigError(f"{key} = {given}: proxy.rule=authors knows no other than {right}; must be {right}")
+    if proxy.size % classes:
+        raise ConfigError(
+            f"proxy.size = {proxy.size}: proxy.rule=authors takes as many images of each class; "
+            f"must be a multiple of {classes}"
+        )
+
+
 def check_proxy(config: "TrialConfig") -> None:
     """The proxy set must exist where it is used, fit into its pool, and leave images to score on."""
     test, proxy, pool = config.test_samples, config.proxy, config.proxy_pool
@@ -78,6 +96,8 @@ def check_proxy(config: "TrialConfig") -> None:
         )
     if pool >= test:
         raise ConfigError(f"proxy.pool = {pool}: leaves none of {test} test images to score on; must be below {test}")
+    if proxy.rule == "authors":
+        check_authors_rule(config)
     if not config.uses_proxy:
         return
     if proxy.source == "train" and pool > (most := config.train_samples - config.validation_samples):

@@ -16,19 +16,30 @@ from fedbench.models import MODELS
 if TYPE_CHECKING:
     from fedbench.config.schema import TrialConfig
 
-LAST_ROUNDS = 10  # the final score is their mean, so they are always evaluated
+LAST_ROUNDS = 10  # these are always evaluated, and the final score is never the mean of more
+FEWEST_SCORED = 3
 
 # Raised by hand whenever the same config gives other results than before (tests/test_golden.py tells).
 SIMULATION_VERSION = 1
 
+DRAWS = ("init", "batches", "participation")  # groups that came after trials had been stored, and hold draws alone
 PAPERS_CORRUPTION = "swap"  # the only one there was, when it had no name in the form
 ALPHAS = ("alpha", "alpha2")  # null in the form of partitions that have none
 
 
+def score_rounds(rounds: int) -> int:
+    """How many last rounds the final score of a run is the mean of: a tenth of all, but at least 3 and at most 10."""
+    return min(rounds, LAST_ROUNDS, max(FEWEST_SCORED, rounds // 10))
+
+
 def canonical(config: "TrialConfig") -> Settings:
     """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
-    form = config.model_dump(mode="json", exclude={"run", "method", "indicators"})
+    form = config.model_dump(mode="json", exclude={"run", "method", "indicators", *DRAWS})
     form |= {"method": config.method.canonical(), "indicators": canonical_indicators(config.indicators)}
+    form |= {group: counts for group in DRAWS if (counts := counted(getattr(config, group)))}
+    if config.participants == config.clients.count:
+        form.pop("participation", None)  # nothing is drawn
+    form["data"] = counted(config.data)
     form["data"] |= {key: form["data"].get(key) for key in ALPHAS}
     form["data"] |= {
         "train_size": config.train_samples,
@@ -45,6 +56,8 @@ def canonical(config: "TrialConfig") -> Settings:
             form["proxy"]["longtail_total"] = "head"
     else:
         form["proxy"] = {"pool": config.proxy_pool}
+        if config.proxy.rule != "own" and config.proxy_pool:
+            form["proxy"]["rule"] = config.proxy.rule  # it decides which images are scored
     form["versions"] = versions(config)
     return form
 

@@ -74,6 +74,9 @@ class ProxyConfig(Strict):
     """images kept out of the test set for it, so that several sizes are scored alike; null for its size"""
     draw: Annotated[Whole, Later()] = 0
     """which draw of the images out of a larger pool: all else of a run stays as it is"""
+    rule: Annotated[Literal["own", "authors"], Later()] = "own"
+    """how its images are chosen: by a draw of fedbench's own, or the very images that the paper's code draws for the
+    seed; either way they are left out of the test set of every method"""
     source: Annotated[Literal["test", "train"], Later()] = "test"
     """where its images are from: the test set, or what clients have (and train on, but for their holdout)"""
     longtail: Rho = 1.0
@@ -82,6 +85,28 @@ class ProxyConfig(Strict):
     """a long tail keeps the first class's count (and is smaller in all), or the total"""
     balanced_sampling: bool = False
     """draw batches class-balanced, with replacement"""
+
+
+class InitConfig(Strict):
+    """The initial global model."""
+
+    draw: Annotated[Whole, Later()] = 0
+    """which draw of the initial weights; everything else of the seed stays the same"""
+
+
+class BatchesConfig(Strict):
+    """The order in which clients see their data."""
+
+    draw: Annotated[Whole, Later()] = 0
+    """which draw of the clients' batches and of random layers in local training; everything else of the seed stays
+    the same"""
+
+
+class ParticipationConfig(Strict):
+    """Who takes part in a round."""
+
+    draw: Annotated[Whole, Later()] = 0
+    """which draw of each round's clients, where not all take part; everything else of the seed stays the same"""
 
 
 class RunConfig(Strict):
@@ -113,6 +138,9 @@ class TrialConfig(Strict):
     clients: ClientsConfig
     server: ServerConfig = ServerConfig()
     proxy: ProxyConfig
+    init: InitConfig = InitConfig()
+    batches: BatchesConfig = BatchesConfig()
+    participation: ParticipationConfig = ParticipationConfig()
     bn: BatchNormRule
     """batch norm's running statistics: averaged like weights, estimated on the proxy set, or local to each client"""
     method: AnyMethod

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from fedbench.base.plugins import import_modules
+from fedbench.base.text import say
 from fedbench.terminal.command import DONE, Parser, run
 from fedbench.terminal.options import add_data_option, add_import_option
 
@@ -25,12 +26,15 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     import_modules(options.modules)
     from fedbench.data.base import DATASETS
+    from fedbench.data.official import check_data_dir
     from fedbench.simulation.federation import verified
 
     dataset = DATASETS.get(options.name)
+    if options.action == "check":
+        check_data_dir(options.data_dir)
     arrays, where = verified(dataset, options.data_dir, download=options.action == "get")
     size = "x".join(map(str, dataset.shape))
-    print(
+    say(
         f"{dataset.name}: {len(arrays.train_labels)} train and {len(arrays.test_labels)} test images of {size}, "
         f"{dataset.num_classes} classes, as they should be ({where})"
     )

@@ -55,17 +55,34 @@ def cache_dir() -> Path:
     return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "fedbench"
 
 
-def named_folders(data_dir: Path | None) -> list[Path]:
-    """The folders that the user names: an option, then the environment."""
-    folders = [_expanded(folder) for folder in (data_dir, os.environ.get("FEDBENCH_DATA")) if folder]
-    for folder in folders:
-        try:
-            wrong = folder.exists() and not folder.is_dir()
-        except OSError as error:
-            raise UserError(f"data folder {folder}: {error.strerror}") from error
-        if wrong:
-            raise UserError(f"data folder {folder}: is not a folder")
-    return folders
+def named_folders(data_dir: Path | None, *, new: bool = False) -> list[Path]:
+    """The folders that the user names: an argument, then the environment.
+
+    One that is not there is refused: another copy of the data would be read instead. new: the first may be made yet.
+    """
+    variable = os.environ.get("FEDBENCH_DATA")
+    first = [_folder("data folder", data_dir, new=new)] if data_dir else []
+    return [*first, _folder("$FEDBENCH_DATA", variable)] if variable else first
+
+
+def check_data_dir(data_dir: Path | None) -> None:
+    """Refuse an option that names a folder that is not there, before anything is done."""
+    if data_dir:
+        _folder("--data-dir", data_dir)
+
+
+def _folder(what: str, path: str | Path, *, new: bool = False) -> Path:
+    """A folder that the user names; an error says why it cannot be one. new: it need not be there yet."""
+    folder = _expanded(path)
+    try:
+        there, wrong = folder.exists(), folder.exists() and not folder.is_dir()
+    except OSError as error:
+        raise UserError(f"{what} {path}: {error.strerror}") from error
+    if wrong:
+        raise UserError(f"{what} {path}: is not a folder")
+    if not there and not new:
+        raise UserError(f"{what} {path}: is not there; name the folder that holds the data sets")
+    return folder
 
 
 def _expanded(path: str | Path) -> Path:
@@ -135,7 +152,8 @@ def _md5(blob: bytes) -> str:
 class Official:
     """The source of a published data set: found or downloaded by torchvision, verified, read, cached.
 
-    Looks in the user's folder, $FEDBENCH_DATA, the cache, then in the `system` folders.
+    Looks in the user's folder, $FEDBENCH_DATA, the cache, then in the `system` folders. A warning names the folder
+    that is used if it is not the first that the user names.
     """
 
     name: str
@@ -150,13 +168,16 @@ class Official:
 
     def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
         """Read the files themselves, past the cache; returns the arrays and where they came from."""
-        found = self.find(data_dir, download=download)
+        found = self.find(data_dir, download=download, new=download)
         return read(found), str(found.folder)
 
-    def find(self, data_dir: Path | None, *, download: bool) -> Found:
-        """Where the files are; an error says where it looked and how to get them."""
-        named, others = named_folders(data_dir), [cache_dir() / "downloads", *self.system]
+    def find(self, data_dir: Path | None, *, download: bool, new: bool = False) -> Found:
+        """Where the files are; an error says where it looked and how to get them. new: the folder may be made yet."""
+        named, others = named_folders(data_dir, new=new), [cache_dir() / "downloads", *self.system]
         if found := find(self.layouts, named, strict=True) or find(self.layouts, others):
+            if named and not found.folder.is_relative_to(named[0]):
+                text = f"data set '{self.name}' is not in the data folder {named[0]}; that in {found.folder} is used"
+                warnings.warn(text, stacklevel=2)
             return found
         problem = "not downloaded"
         if download:

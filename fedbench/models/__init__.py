@@ -1,7 +1,7 @@
 """The models, one file a family; every module here registers what it holds."""
 
-from fedbench.models.base import MODELS, build, has_batch_norm, initial, register_model
-from fedbench.models.flat import FlatModel, LayerGroups, Layers, Span
+from fedbench.models.base import MODELS, build, built, has_batch_norm, initial, register_model
+from fedbench.models.flat import FlatModel, LayerGroups, Layers, Span, TensorSpan
 
 __all__ = [
     "MODELS",
@@ -9,7 +9,9 @@ __all__ = [
     "LayerGroups",
     "Layers",
     "Span",
+    "TensorSpan",
     "build",
+    "built",
     "has_batch_norm",
     "initial",
     "register_model",

@@ -11,7 +11,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry, with_brackets
-from fedbench.base.rng import torch_seed
+from fedbench.base.rng import numbered, torch_seed
 from fedbench.models.flat import FlatModel
 from fedbench.models.precision import Precision
 
@@ -36,7 +36,7 @@ def register_model(name: str, version: str | None = None) -> Callable[[Builder],
 
 
 def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
-    """A module with torch's own initial weights (from the global generator: use `initial` for a run)."""
+    """A module with torch's own initial weights (from the global generator: use `built` or `initial` for a run)."""
     builder = MODELS.get(name)
     try:
         module = builder(shape, num_classes)
@@ -105,19 +105,29 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0][:200]
 
 
-def initial(
-    name: str, shape: Shape, num_classes: int, seed: int, device: torch.device, precision: Precision | torch.dtype
-) -> FlatModel:
-    """The model with the weights that (architecture, shape, seed) fix, whatever ran before in this process.
+def built(name: str, shape: Shape, num_classes: int, seed: int, draw: int = 0) -> nn.Module:
+    """A plain module with the weights that (architecture, shape, seed, draw) fix, whatever ran before in this process.
 
     They are drawn in float32 on the CPU, so every device and precision starts from the same point.
     """
     before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.manual_seed(torch_seed(seed, f"init/{name}/{shape}/{num_classes}"))
+        torch.manual_seed(torch_seed(seed, numbered(f"init/{name}/{shape}/{num_classes}", draw)))
         torch.set_default_dtype(torch.float32)
         try:
-            module = build(name, shape, num_classes)
+            return build(name, shape, num_classes)
         finally:
             torch.set_default_dtype(before)
-    return FlatModel(module, device, precision)
+
+
+def initial(
+    name: str,
+    shape: Shape,
+    num_classes: int,
+    seed: int,
+    device: torch.device,
+    precision: Precision | torch.dtype,
+    draw: int = 0,
+) -> FlatModel:
+    """The model that a run starts from: the module that `built` gives, as a function of a flat vector."""
+    return FlatModel(built(name, shape, num_classes, seed, draw), device, precision)

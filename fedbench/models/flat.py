@@ -1,21 +1,24 @@
 """A module whose parameters, gradients and running statistics are views of three flat vectors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fedbench.base.errors import UserError
 from fedbench.models.precision import Precision
 
 LayerGroups = Literal["module", "tensor"]
 
 
-class Span(NamedTuple):
-    """A piece of the flat vector: whose it is, and where it starts and stops."""
+@dataclass(frozen=True)
+class Span:
+    """A piece of the flat vector: the name of what it holds, and where it starts and stops."""
 
     name: str
     start: int
@@ -23,14 +26,36 @@ class Span(NamedTuple):
 
     @property
     def at(self) -> slice:
-        """To index [P] or [m, P] with: W[:, span.at]."""
+        """The piece as an index: W[:, span.at] is raw memory [m, stop - start], in the order that `FlatModel` states.
+
+        Norms, cosines and other sums over the elements do not depend on that order. Everything else needs
+        `TensorSpan.view`.
+        """
         return slice(self.start, self.stop)
 
 
-class Layers(NamedTuple):
-    """The pieces of the flat vector in its order: a span for each tensor, and one for each module that has tensors."""
+@dataclass(frozen=True)
+class TensorSpan(Span):
+    """The piece of the flat vector that holds one tensor, and the tensor's shape in its module."""
 
-    tensors: tuple[Span, ...]
+    shape: torch.Size
+
+    def view(self, flat: Tensor) -> Tensor:
+        """The tensor [..., *shape] out of one vector [P] or several [..., P].
+
+        It shares their memory: what is written to the view is written to the vectors.
+        """
+        piece, lead = flat[..., self.at], flat.shape[:-1]
+        if len(self.shape) != 4:
+            return piece.view((*lead, *self.shape))
+        o, i, h, w = self.shape
+        return piece.view((*lead, o, h, w, i)).movedim(-1, -3)
+
+
+class Layers(NamedTuple):
+    """The pieces of the flat vector, first to last: one for each tensor, and one for each module that has tensors."""
+
+    tensors: tuple[TensorSpan, ...]
     modules: tuple[Span, ...]
 
     def by(self, groups: LayerGroups) -> tuple[Span, ...]:
@@ -42,9 +67,14 @@ class FlatModel:
     """A model as a function of a flat vector.
 
     `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running statistics of
-    batch norm (Q = 0 without it); all are read and written in place. 4-d weights lie in memory as (O, H, W, I): they
-    are channels-last for convolutions. `momenta` holds the layers of batch norm, each with its momentum. A `precision`
-    may be less than that of the vectors in the passes through the model; logits and gradients have the vectors' dtype.
+    batch norm (Q = 0 without it); all are read and written in place. `momenta` holds the layers of batch norm, each
+    with its momentum. A `precision` may be less than that of the vectors in the passes through the model; logits and
+    gradients have the vectors' dtype.
+
+    The order within [P] and [Q]: the tensors follow one another as in `named_parameters` and `named_buffers`. A 4-d
+    tensor of shape (O, I, H, W) is stored as (O, H, W, I), which is channels-last; any other tensor is stored row by
+    row. `torch.nn.utils.vector_to_parameters` assumes row by row for all, and so would scramble a convolution. Use
+    `layers.tensors` for views in the true shapes, and `to_state_dict` and `from_state_dict` to convert.
     """
 
     def __init__(self, module: nn.Module, device: torch.device, precision: Precision | torch.dtype) -> None:
@@ -56,18 +86,19 @@ class FlatModel:
             layer.num_batches_tracked = None  # momentum is a constant: the count is never used
         parameters = list(module.named_parameters())
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
-        self.shapes = [parameter.shape for _, parameter in parameters]
-        self.offsets = _offsets([parameter for _, parameter in parameters])
-        self.layers = _layers([name for name, _ in parameters], self.offsets)
+        self.layers = _layers(_spans(parameters))
+        self.shapes = [span.shape for span in self.layers.tensors]
+        self.offsets = [0, *(span.stop for span in self.layers.tensors)]
+        self._parameters = _every_name(self.layers.tensors, parameters, module.named_parameters(remove_duplicate=False))
+        self._statistics = _every_name(_spans(buffers), buffers, module.named_buffers(remove_duplicate=False))
         self.w = torch.empty(self.offsets[-1], device=device, dtype=dtype)
         self.grad = torch.zeros_like(self.w)
         for (_, parameter), view, grad in zip(parameters, self.views(self.w), self.views(self.grad), strict=True):
             view.copy_(parameter.detach())
             parameter.data, parameter.grad = view, grad
-        offsets = _offsets([buffer for _, buffer in buffers])
-        self.buffers = torch.empty(offsets[-1], device=device, dtype=dtype)
-        for (name, buffer), span in zip(buffers, pairwise(offsets), strict=True):
-            view = _view(self.buffers[slice(*span)], buffer.shape)
+        self.buffers = torch.empty(sum(buffer.numel() for _, buffer in buffers), device=device, dtype=dtype)
+        for name, span in self._statistics.items():
+            view, buffer = span.view(self.buffers), module.get_buffer(name)
             view.copy_(buffer)
             owner, _, leaf = name.rpartition(".")
             module.get_submodule(owner)._buffers[leaf] = view
@@ -101,8 +132,7 @@ class FlatModel:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """A vector [P] as tensors of the parameters' shapes, sharing its memory."""
-        spans = pairwise(self.offsets)
-        return [_view(flat[slice(*span)], shape) for span, shape in zip(spans, self.shapes, strict=True)]
+        return [span.view(flat) for span in self.layers.tensors]
 
     def train(self, mode: bool = True) -> None:
         """Train mode (batch statistics) or, with False, eval mode (running statistics); batch norm at its momentum."""
@@ -110,30 +140,74 @@ class FlatModel:
         for layer, momentum in self.momenta.items():
             layer.momentum = momentum
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """The weights under their usual names, in the usual memory layout, on the CPU."""
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in self.module.state_dict().items()}
+    def to_state_dict(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
+        """Parameters [P] and running statistics [Q] as a state dict: the module's names and shapes, on the CPU.
+
+        The tensors are copies in torch's usual memory layout; `load_state_dict` of a plain module takes them.
+        """
+        views = self._views(w, buffers)
+        tensors = {name: views.get(name, tensor) for name, tensor in self.module.state_dict().items()}
+        return {
+            name: tensor.detach().to("cpu").clone(memory_format=torch.contiguous_format)
+            for name, tensor in tensors.items()
+        }
+
+    @torch.no_grad()
+    def from_state_dict(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """New vectors with the parameters [P] and the running statistics [Q] of a state dict, in `w`'s dtype and place.
+
+        Integer buffers, such as batch norm's count of batches, have no place in the vectors and are ignored. A tensor
+        that is missing, unknown or of another shape raises UserError.
+        """
+        w, buffers = torch.empty_like(self.w), self.buffers.clone()
+        own, views = self.module.state_dict(), self._views(w, buffers)
+        for name in state:
+            if name not in own and not name.endswith(".num_batches_tracked"):
+                raise UserError(f"state dict: the model has no tensor '{name}'")
+        for name, view in views.items():
+            if name not in own:  # a buffer that the module keeps out of state dicts
+                continue
+            if name not in state:
+                raise UserError(f"state dict: lacks the model's tensor '{name}'")
+            if state[name].shape != view.shape:
+                shapes = f"{tuple(state[name].shape)}; must be {tuple(view.shape)}"
+                raise UserError(f"state dict: the tensor '{name}' has the shape {shapes}")
+            view.copy_(state[name])
+        return w, buffers
+
+    @torch.no_grad()
+    def copy_into(self, module: nn.Module, w: Tensor, buffers: Tensor) -> None:
+        """Copy parameters [P] and running statistics [Q] into a plain module of the same architecture."""
+        views = self._views(w, buffers)
+        for name, tensor in chain(module.named_parameters(), module.named_buffers()):
+            if name in views:
+                tensor.copy_(views[name])
+
+    def _views(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
+        """The tensors in two vectors [P] and [Q], by every name that the module has for them."""
+        parameters = {name: span.view(w) for name, span in self._parameters.items()}
+        return parameters | {name: span.view(buffers) for name, span in self._statistics.items()}
 
 
-def _offsets(tensors: list[Tensor] | list[nn.Parameter]) -> list[int]:
-    """Where each tensor starts in the flat vector, then the total."""
-    offsets = [0]
-    for tensor in tensors:
-        offsets.append(offsets[-1] + tensor.numel())
-    return offsets
+def _spans(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorSpan, ...]:
+    """The spans of named tensors that follow one another."""
+    spans, start = list[TensorSpan](), 0
+    for name, tensor in tensors:
+        spans.append(TensorSpan(name, start, start + tensor.numel(), tensor.shape))
+        start += tensor.numel()
+    return tuple(spans)
 
 
-def _layers(names: list[str], offsets: list[int]) -> Layers:
-    """The spans of tensors by their names, and of the modules that own them."""
-    tensors = tuple(Span(name, *ends) for name, ends in zip(names, pairwise(offsets), strict=True))
+def _every_name(
+    spans: Iterable[TensorSpan], tensors: Iterable[tuple[str, Tensor]], names: Iterable[tuple[str, Tensor]]
+) -> dict[str, TensorSpan]:
+    """The span of each name in `names`: modules that share a tensor have several names for it, and it has one span."""
+    places = {id(tensor): span for span, (_, tensor) in zip(spans, tensors, strict=True)}
+    return {name: places[id(tensor)] for name, tensor in names if id(tensor) in places}
+
+
+def _layers(tensors: tuple[TensorSpan, ...]) -> Layers:
+    """The spans of tensors, and of the modules that own them."""
     owned = groupby(tensors, key=lambda span: span.name.rpartition(".")[0])
     pieces = [(owner, list(spans)) for owner, spans in owned]
     return Layers(tensors, tuple(Span(owner, spans[0].start, spans[-1].stop) for owner, spans in pieces))
-
-
-def _view(flat: Tensor, shape: torch.Size) -> Tensor:
-    """A piece of the flat vector as a tensor of `shape`, channels-last for 4-d weights."""
-    if len(shape) != 4:
-        return flat.view(shape)
-    o, i, h, w = shape
-    return flat.view(o, h, w, i).permute(0, 3, 1, 2)

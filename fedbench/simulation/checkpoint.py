@@ -1,21 +1,29 @@
-"""Checkpoints of a run: checksummed files, the newest valid one wins."""
+"""Checkpoints of a run: checksummed files, of which the newest usable one is restored."""
 
 import hashlib
 import io
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from fedbench.base.errors import told
 from fedbench.base.files import write_bytes
 from fedbench.simulation.drive import Callback
+from fedbench.simulation.environment import Environment, route
 from fedbench.simulation.loop import RunState, Simulation
-from fedbench.simulation.record import Record
+from fedbench.simulation.record import Record, tables
+from fedbench.simulation.updates import described, not_a_state, unlike
 
 FORMAT = 3
 KEEP = 2
+PATTERN = "round-*.ckpt"
+UNUSABLE = ".unusable"  # instead of .ckpt, at the end of the name of a checkpoint that was passed over
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -25,46 +33,78 @@ def save(simulation: Simulation, folder: Path) -> Path:
     content = {item.name: getattr(state, item.name) for item in fields(RunState)}
     content["history"] = [record.as_dict() for record in state.history]
     content["method"] = dict(state.method)
+    about = {"format": FORMAT, "hash": simulation.config.hash, "environments": route(simulation)}
     stream = io.BytesIO()
-    torch.save({"format": FORMAT, "hash": simulation.config.hash, "state": content}, stream)
+    torch.save({**about, "state": content}, stream)
     blob = stream.getvalue()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"round-{state.round:06d}.ckpt"
     write_bytes(path, hashlib.sha256(blob).digest() + blob)
-    for old in sorted(folder.glob("round-*.ckpt"))[:-KEEP]:
+    for old in sorted(folder.glob(PATTERN))[:-KEEP]:
         old.unlink(missing_ok=True)
     return path
 
 
 def restore(simulation: Simulation, folder: Path) -> list[str]:
-    """Put the newest valid checkpoint's state into the simulation, if there is one.
+    """Put the state of the newest usable checkpoint into the simulation, if there is one.
 
-    Returns a line for every damaged checkpoint that was passed over.
+    A checkpoint is usable if it is whole, of this experiment, and if its state fits the simulation. Any other one is
+    renamed, so that it never counts as one of the last two, and passed over. Returns a line for each of these.
     """
     complaints = []
-    for path in sorted(folder.glob("round-*.ckpt"), reverse=True):
-        content = _read(path, simulation)
-        if content is None:
-            complaints.append(f"{path}: damaged checkpoint, or one of another experiment or version, passed over")
-            continue
-        history = [Record(**record) for record in content.pop("history")]
-        simulation.state = RunState(**content, history=history)
-        break
+    for path in sorted(folder.glob(PATTERN), reverse=True):
+        try:
+            simulation.state, simulation.earlier = _read(path, simulation)
+            break
+        except (MemoryError, torch.OutOfMemoryError):  # says nothing about the checkpoint
+            raise
+        except Exception as error:  # whatever a state of another version leads to
+            complaints.append(f"{path}: a checkpoint that cannot be used is passed over ({told(error)})")
+            with suppress(OSError):
+                path.rename(path.with_suffix(UNUSABLE))
     return complaints
 
 
-def _read(path: Path, simulation: Simulation) -> dict[str, Any] | None:
-    """The state in a file, or None if the file is damaged or belongs to another config or format."""
-    try:
-        raw = path.read_bytes()
-    except OSError:
-        return None
+def _read(path: Path, simulation: Simulation) -> tuple[RunState, list[Environment]]:
+    """The state in a file, and the environments that led to it; ValueError, or another error, if it is not usable."""
+    raw = path.read_bytes()
     digest, blob = raw[:_DIGEST], raw[_DIGEST:]
     if hashlib.sha256(blob).digest() != digest:
-        return None
+        raise ValueError("it does not have its checksum")
     content = torch.load(io.BytesIO(blob), map_location=simulation.device, weights_only=True)
-    fits = content.get("format") == FORMAT and content["hash"] == simulation.config.hash
-    return content["state"] if fits else None
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is {content['format']}, not {FORMAT}")
+    if content["hash"] != simulation.config.hash:
+        raise ValueError("it belongs to another experiment")
+    stored = content["state"]
+    state = RunState(**{**stored, "history": [Record(**record) for record in stored["history"]]})
+    if complaint := _unfit(state, simulation):
+        raise ValueError(complaint)
+    return state, list(content.get("environments", []))  # earlier versions did not write them
+
+
+def _unfit(state: RunState, simulation: Simulation) -> str | None:
+    """How a state differs from what a simulation, which is at its start, can go on from; None if it does not."""
+    fresh = simulation.state
+    if [record.round for record in state.history] != list(range(1, state.round + 1)):
+        return f"its history does not have rounds 1 to {state.round}"
+    if unknown := sorted({name for record in state.history for name in record.tables} - tables().keys()):
+        return f"its history has a table '{unknown[0]}', which no indicator writes"
+    tensors: list[tuple[str, Any, Tensor]] = [("w", state.w, fresh.w), ("buffers", state.buffers, fresh.buffers)]
+    tensors += [("scored", state.scored, fresh.w)] if state.scored is not None else []
+    for name, like in (("velocity", fresh.w), ("client_buffers", fresh.buffers)):
+        found, wanted = getattr(state, name), getattr(fresh, name)
+        if (found is None) != (wanted is None) or (wanted is not None and len(found) != len(wanted)):
+            return f"{name} is not that of {simulation.num_clients} clients"
+        tensors += [(name, tensor, like) for tensor in found or ()]
+    for name, tensor, like in tensors:
+        if wrong := unlike(tensor, like):
+            return f"{name} must be {described(like)}, is {wrong}"
+    if wrong := not_a_state(state.method):
+        return f"method: {wrong}"
+    if missing := sorted(fresh.method.keys() - state.method.keys()):
+        return f"the method's state '{missing[0]}' is missing"
+    return None
 
 
 class Checkpoints(Callback[Simulation, Record]):
@@ -94,21 +134,14 @@ class Stopped(Exception):
     """A run was asked to stop; its checkpoint has been written."""
 
 
-class Sign(Protocol):
-    """What asks a run to stop by being there: a file, or whatever else a driver can make."""
+class StopRequest(Callback[Simulation, Record]):
+    """Ends a run with a checkpoint after the first round at whose end `asked()` returns true."""
 
-    def exists(self) -> bool:
-        """Whether it is there."""
-
-
-class StopFile(Callback[Simulation, Record]):
-    """Ends a run after the round in which a file comes to be, with a checkpoint: how a driver stops other processes."""
-
-    def __init__(self, file: Sign, folder: Path) -> None:
-        self.file, self.folder = file, folder
+    def __init__(self, asked: Callable[[], bool], folder: Path) -> None:
+        self.asked, self.folder = asked, folder
 
     def round(self, run: Simulation, seen: Record) -> None:
-        """Stop, where that is asked for."""
-        if self.file.exists() and not run.done:
+        """Write a checkpoint and raise `Stopped` if the run is asked to stop."""
+        if self.asked() and not run.done:
             save(run, self.folder)
             raise Stopped(f"after round {seen.round}")

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedbench.base.errors import UserError, told
-from fedbench.base.rng import generator
+from fedbench.base.rng import generator, numbered
 from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.data.base import Arrays, Dataset, Verifiable
@@ -52,13 +52,14 @@ def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tupl
     if not isinstance(dataset.load, Verifiable):
         return load_arrays(dataset, data_dir), "from its own loader"
     arrays, where = dataset.load.verify(data_dir, download=download)
-    return load_arrays(replace(dataset, load=lambda _: arrays), data_dir), where
+    return load_arrays(replace(dataset, load=lambda _: arrays), None), where
 
 
 def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
     """Find missing data and impossible partitions before anything is run; leaves the data in the array cache."""
     different = {(c.data.model_dump_json(), c.clients.count, c.seed): c for c in configs}
-    arrays = {c.data.name: load_arrays(c.dataset, data_dir) for c in different.values()}
+    datasets = {c.data.name: c.dataset for c in different.values()}
+    arrays = {name: load_arrays(dataset, data_dir) for name, dataset in datasets.items()}
     for config in different.values():
         labelled = arrays[config.data.name]
         split_samples(config, labelled.train_labels, labelled.test_labels)
@@ -86,20 +87,30 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
         proxy=proxy if config.uses_proxy else None,
         validation=train.subset(split.validation) if len(split.validation) else None,
     )
-    return with_proxy_client(federation) if config.method.proxy_as_client else federation
+    method = config.method
+    return with_proxy_client(federation, repeated=method.proxy_repeated) if method.proxy_as_client else federation
 
 
-def with_proxy_client(federation: Federation) -> Federation:
-    """The proxy set as one more client, the last."""
+def with_proxy_client(federation: Federation, *, repeated: bool) -> Federation:
+    """The proxy set as one more client, the last.
+
+    repeated: an epoch of it goes over its images again and again, until it has seen as many as an average client does,
+    and it counts with an average client's size.
+    """
     split, train, proxy = federation.split, federation.train, federation.proxy
     assert proxy is not None, "the config makes sure of a proxy set"
     shard = np.arange(len(train), len(train) + len(proxy))
+    size = len(proxy)
+    if repeated:
+        size = max(size, round(split.sizes.mean()))
+        own = round(float(np.mean([len(own) for own in split.shards])))
+        shard = np.resize(shard, max(len(shard), own))
     counts = np.bincount(proxy.labels.cpu().numpy(), minlength=split.class_counts.shape[1])
     split = replace(
         split,
         shards=[*split.shards, shard],
         holdout=[*split.holdout, shard[:0]],
-        sizes=np.append(split.sizes, len(shard)),
+        sizes=np.append(split.sizes, size),
         class_counts=np.vstack([split.class_counts, counts]),
     )
     images, labels = torch.cat([train.images, proxy.images]), torch.cat([train.labels, proxy.labels])
@@ -111,10 +122,12 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
     seed, n = config.seed, config.clients.count
     samples, validation = _training_samples(config, train_labels)
     partition = PARTITIONS.get(config.data.partition)
-    parts, redraws = partition.split(config.data, n, samples, train_labels, generator(seed, "partition"))
+    draw = config.data.draw
+    rng = generator(seed, numbered("partition", draw))
+    parts, redraws = partition.split(config.data, n, samples, train_labels, rng)
     shards, holdout = [], []
     for client, part in enumerate(parts):
-        order = generator(seed, "holdout", client=client).permutation(part)
+        order = generator(seed, numbered("holdout", draw), client=client).permutation(part)
         aside = min(int(config.clients.holdout * len(part) + 1e-9), len(part) - 1)
         holdout.append(np.sort(order[:aside]))
         shards.append(np.sort(order[aside:]))
@@ -159,8 +172,32 @@ def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Ind
 def _pool_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:
     """The images that are kept for the proxy set, in order, and the test set."""
     kept = class_order(labels, generator(config.seed, "test_size"), balanced=False)[: config.data.test_size]
+    if config.proxy.rule == "authors":
+        pool = authors_draw(config.seed, labels, kept, config.proxy.size, config.dataset.num_classes)
+        return pool, np.setdiff1d(kept, pool)
     order = kept[class_order(labels[kept], generator(config.seed, "proxy"), balanced=True)]
     return order[: config.proxy_pool], np.sort(order[config.proxy_pool :])
+
+
+def authors_draw(seed: int, labels: Labels, kept: Indices, size: int, num_classes: int) -> Indices:
+    """The proxy images that the paper's code draws for a seed, in its order: the first few of each class on a walk.
+
+    The walk goes along all test images in the order of torch's permutation for the seed, shuffled once more by numpy
+    with the same seed. It passes over images that are not among `kept`.
+    """
+    walk = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).numpy()
+    np.random.RandomState(seed).shuffle(walk)
+    walk = walk[np.isin(walk, kept)]
+    k, chosen = size // num_classes, []
+    for label in range(num_classes):
+        places = np.flatnonzero(labels[walk] == label)
+        if len(places) < k:
+            raise UserError(
+                f"proxy.rule = authors: needs {k} test images of class {label}, and there are {len(places)}; "
+                "use a smaller proxy.size"
+            )
+        chosen.append(places[:k])
+    return walk[np.sort(np.concatenate(chosen))]
 
 
 def _proxy(config: TrialConfig, pool: Indices, labels: Labels) -> Indices:

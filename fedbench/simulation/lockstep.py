@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from fedbench.config import LAST_ROUNDS, TrialConfig
+from fedbench.config import TrialConfig, score_rounds
 from fedbench.simulation.loop import Simulation
 from fedbench.simulation.record import Record
 
@@ -26,9 +26,9 @@ class Lockstep:
     """Several runs in one process, a round of each at a time; none knows of the others."""
 
     def __init__(
-        self, configs: Sequence[TrialConfig], metric: str, data_dir: Path | None = None, rounds: int = LAST_ROUNDS
+        self, configs: Sequence[TrialConfig], metric: str, data_dir: Path | None = None, rounds: int | None = None
     ) -> None:
-        self.metric, self.rounds = metric, rounds
+        self.metric, self.rounds = metric, rounds or score_rounds(configs[0].rounds)
         self.simulations = [Simulation(config, data_dir) for config in configs]
 
     @property

@@ -11,21 +11,22 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from fedbench.base.rng import generator, torch_seed
+from fedbench.base.rng import generator, numbered, torch_seed
 from fedbench.base.tensors import on_device
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Cohort, LocalWork, ProxyData, Server
 from fedbench.methods.base import Report, State
-from fedbench.models import initial
+from fedbench.models import built, initial
 from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
 from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.engines import Start, check_device, choose_engine
+from fedbench.simulation.environment import Environment
 from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
 from fedbench.simulation.local import Sgd, mean_gradient, round_lr
@@ -39,7 +40,8 @@ from fedbench.simulation.updates import checked, corrected, started
 class RunState:
     """Everything that lives on from one round to the next, and so everything a checkpoint holds.
 
-    w [P], buffers [Q]: the global model; velocity: the n clients' momentum [P], where kept;
+    w [P], buffers [Q]: the global model, in the order that `FlatModel` states (`Simulation.module` gives it as a
+    module); velocity: the n clients' momentum [P], where kept;
     client_buffers: their running statistics [Q], where kept; method: the method's own state;
     scored [P]: the model to score, where it is not w.
     No tensor in here is ever written to, only replaced: clients that have not taken part yet share one.
@@ -79,18 +81,22 @@ class Trained(NamedTuple):
 
 
 class Simulation:
-    """One federated run, a round a `step`. All that changes is in `state`."""
+    """One federated run, a round a `step`. All that changes is in `state`.
+
+    earlier: the environments that it has been in before it was resumed from a checkpoint, in order.
+    """
 
     def __init__(self, config: TrialConfig, data_dir: Path | None = None) -> None:
         columns()  # all names differ
         self.config = config
+        self.earlier: list[Environment] = []
         self.device = pick_device(config.run.device)
         check_device(config, self.device)
         dataset = config.dataset
         with exact(config.run, self.device):
             self.federation = build_federation(config, data_dir, self.device)
             network = (config.model, dataset.shape, dataset.num_classes)
-            self.model = initial(*network, config.seed, self.device, config.numbers)
+            self.model = initial(*network, config.seed, self.device, config.numbers, config.init.draw)
             single = needs_two(*network)
             self.least_batch = 2 if single else 1  # a rest of one sample is left out where the model cannot take it
             self.method = METHODS.get(config.method.name)(config.method)
@@ -117,6 +123,18 @@ class Simulation:
     def num_clients(self) -> int:
         """All clients, the proxy set among them where it is one."""
         return len(self.federation.split.shards)
+
+    def module(self) -> nn.Module:
+        """The model that was scored in the last round, as a plain module in eval mode: weights and running statistics.
+
+        It is a copy on the run's device, in the dtype of the run's vectors (float32 for tf32 and bfloat16), with
+        torch's usual memory layout; nothing that is done to it reaches the run.
+        """
+        config, state = self.config, self.state
+        module = built(config.model, config.dataset.shape, config.dataset.num_classes, config.seed)
+        module.to(self.device, config.numbers.dtype)
+        self.model.copy_into(module, state.model, state.buffers)
+        return module.eval()
 
     @property
     def done(self) -> bool:
@@ -229,6 +247,7 @@ class Simulation:
         sgd = Sgd.of_round(config, t, self.device)
         kept, fresh = state.velocity, torch.empty_like(state.w)
         plans = self.plans.of(t, clients)
+        purpose = numbered("train", config.batches.draw)
         gradients = torch.empty_like(W) if "gradient" in config.method.reports else None
         for row, (client, plan) in enumerate(zip(clients, plans, strict=True)):
             velocity = fresh.zero_() if kept is None else kept[client].clone()
@@ -236,7 +255,7 @@ class Simulation:
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
             start = Start(state.w, statistics)
             correction = corrected(self.method, state.method, client, state.w)
-            with seeded(torch_seed(config.seed, "train", t, client), self.device):
+            with seeded(torch_seed(config.seed, purpose, t, client), self.device):
                 losses[row] = self.engine.train(plan, start, velocity, correction, sgd)
             W[row], B[row] = model.w, model.buffers
             if gradients is not None:
@@ -296,7 +315,8 @@ def simulate(config: TrialConfig, data_dir: Path | None = None) -> Iterator[Reco
 
 def sample_clients(config: TrialConfig, t: int) -> tuple[int, ...]:
     """The cohort of round t: m of n clients, uniform without replacement, sorted by id; the same for every method."""
-    order = generator(config.seed, "participation", t).permutation(config.clients.count)
+    purpose = numbered("participation", config.participation.draw)
+    order = generator(config.seed, purpose, t).permutation(config.clients.count)
     return tuple(sorted(int(client) for client in order[: config.participants]))
 
 

@@ -1,5 +1,7 @@
 """Asking every indicator what it sees: of a round, and of the final model."""
 
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -7,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from fedbench.base.errors import UserError
+from fedbench.base.errors import UserError, told
+from fedbench.base.plugins import blame
 from fedbench.indicators import INDICATORS, Indicator, Moment, RoundMoment
 from fedbench.indicators.base import Observation, Rows
 from fedbench.methods import Cohort, Update
@@ -24,7 +27,8 @@ def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Up
     moment = RoundMoment(**_here(simulation, record.round, update.w, buffers), cohort=cohort, update=update)
     values, tables = dict[str, float | None](), dict[str, Rows]()
     for _, indicator in INDICATORS.items():
-        seen = indicator.observe(simulation.config.indicators, moment)
+        with _named(indicator, "observe"):
+            seen = indicator.observe(simulation.config.indicators, moment)
         if complaint := _complaint(indicator, seen):
             raise UserError(f"indicator '{indicator.name}': observe {complaint}")
         _check(indicator, "column", seen.values, {column.name for column in indicator.columns()})
@@ -45,7 +49,10 @@ def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], R
     with exact(simulation.config.run, simulation.device):
         for _, indicator in INDICATORS.items():
             moment = Moment(**_here(simulation, state.round, state.model, state.buffers))
-            seen = indicator.conclude(simulation.config.indicators, moment)
+            with _named(indicator, "conclude"):
+                seen = indicator.conclude(simulation.config.indicators, moment)
+            if complaint := _misshapen(seen, indicator.final_tables):
+                raise UserError(f"indicator '{indicator.name}': conclude {complaint}")
             _check(indicator, "final table", seen, indicator.final_tables)
             tables |= {name: (indicator.final_tables[name], rows) for name, rows in seen.items()}
     return tables
@@ -65,17 +72,43 @@ def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> 
     }
 
 
+@contextmanager
+def _named(indicator: Indicator[Any], what: str) -> Iterator[None]:
+    """Let an exception of an indicator name it; those of the file system are not its own."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        at = f"; {where}" if (where := blame(error)) else ""
+        raise UserError(f"indicator '{indicator.name}': {what} failed ({told(error)}{at})") from error
+
+
 def _complaint(indicator: Indicator[Any], seen: Any) -> str | None:
-    """What is wrong with an observation, if anything: its type, that of its numbers, or the length of its rows."""
+    """What is wrong with an observation, if anything: its type, that of its numbers, or the shape of its tables."""
     if not isinstance(seen, Observation):
         return f"must return an Observation, returned {type(seen).__name__}"
+    if not isinstance(seen.values, Mapping):
+        return f"must give numbers by column, gave {type(seen.values).__name__}"
     for name, value in seen.values.items():
         if value is not None and not isinstance(value, Real):
             return f"gave a {type(value).__name__} for {name}; must be a number, or None where there is none"
-    for name, rows in seen.tables.items():
-        header = indicator.tables.get(name, ())
-        if wrong := [row for row in rows if header and len(row) != len(header)]:
-            return f"gave {len(wrong[0])} values for a row of {name}; must be {len(header)} ({', '.join(header)})"
+    return _misshapen(seen.tables, indicator.tables)
+
+
+def _misshapen(tables: Any, headers: Mapping[str, tuple[str, ...]]) -> str | None:
+    """What is wrong with tables, if anything: they must be rows by table, each row as long as its header."""
+    if not isinstance(tables, Mapping):
+        return f"must give rows by table, such as {{'name': [(1, 2)]}}, gave {type(tables).__name__}"
+    for name, rows in tables.items():
+        header = headers.get(name, ())
+        if not isinstance(rows, Sized) or not isinstance(rows, Iterable) or isinstance(rows, str):
+            return f"gave {type(rows).__name__} for {name}; must be a list of rows"
+        for row in rows if header else ():
+            if not isinstance(row, Sized) or isinstance(row, str):
+                return f"gave {type(row).__name__} for a row of {name}; must be a tuple of {', '.join(header)}"
+            if len(row) != len(header):
+                return f"gave {len(row)} values for a row of {name}; must be {len(header)} ({', '.join(header)})"
     return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from fedbench.base.rng import generator
+from fedbench.base.rng import generator, numbered
 from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.data.classes import Indices
@@ -28,8 +28,9 @@ class Plans:
     def draw(self, t: int, clients: Sequence[int]) -> None:
         """Draw plans of round t; those of the round before are kept, which may be run again. Nothing waits here."""
         seed, local = self.config.seed, self.config.clients
+        purpose = numbered("batches", self.config.batches.draw)
         orders = [
-            draw_order(self.shards[client], local.epochs, generator(seed, "batches", t, client)) for client in clients
+            draw_order(self.shards[client], local.epochs, generator(seed, purpose, t, client)) for client in clients
         ]
         moved = on_device(np.concatenate([order.ravel() for order in orders]), self.device)
         parts = moved.split([order.size for order in orders])

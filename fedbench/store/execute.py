@@ -1,19 +1,42 @@
-"""Running one trial into the store: from its newest checkpoint, with every outcome as an entry."""
+"""Run one trial from its newest checkpoint and store its outcome."""
 
+import hashlib
+import json
+import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Protocol
 
 from fedbench.config import TrialConfig
-from fedbench.simulation import Callback, Record, Simulation, drive
-from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore
-from fedbench.store.environment import reset_peak_memory
+from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore, save
+from fedbench.simulation.drive import rounds
 from fedbench.store.folder import TrialFolder
 from fedbench.store.leases import Lease
+from fedbench.store.mark import Status
+from fedbench.store.memory import reset_peak_memory
 from fedbench.store.mirror import Mirror
-from fedbench.store.store import Store, StoredTrial
+from fedbench.store.models import final_model
+from fedbench.store.store import MARKER, Store, StoredTrial
 
 CHECKPOINT_SECONDS = 30.0
+
+
+class Destination(Protocol):
+    """Where the checkpoints and the result of a trial go: a store, or a worker's connection to one elsewhere.
+
+    complaints: lines about problems that did not end the trial.
+    """
+
+    complaints: list[str]
+
+    def checkpoints(self, hash_: str) -> Path:
+        """Return the folder for the checkpoints of a trial."""
+
+    def accept(self, hash_: str, files: Mapping[str, bytes], model: bytes | None) -> None:
+        """Store the files of a complete entry and, beside it, the final model; OSError if that is impossible."""
 
 
 def execute(
@@ -23,73 +46,118 @@ def execute(
     callbacks: Sequence[Callback[Simulation, Record]] = (),
     device: Callable[[], str] = lambda: "auto",
     mirror: Mirror | None = None,
+    save_model: bool = False,
 ) -> StoredTrial:
-    """Run a trial unless the store has it, on the device that `device()` names where the config leaves it open.
+    """Run a trial in this process, unless the store has it, and return its entry; see `run_trial` for the arguments.
 
-    mirror: a second place for its checkpoints.
-
-    An exception becomes an entry with its reason, tried again by the next command; one of the file system is not the
-    trial's fault and is raised, and so are `Stopped` and, where another process runs it, `HeldElsewhereError`.
+    OSError is raised if the file system prevents an entry (see `run_trial`), `Stopped` if a callback stops the run,
+    and `HeldElsewhereError` if another process runs the trial.
     """
-    if store.finished([config.hash]):
-        return _stored(config, store)
-    with Lease(store.lease(config.hash)):
-        if not store.finished([config.hash]):  # else by another process, just now
-            _run(config, store, data_dir, callbacks, device, mirror)
-    return _stored(config, store)
-
-
-def _stored(config: TrialConfig, store: Store) -> StoredTrial:
+    if not store.finished([config.hash]):
+        with Lease(store.lease(config.hash)):
+            if not store.finished([config.hash]):  # else another process has stored it in this moment
+                store.mend()
+                for _ in run_trial(config, store, data_dir, callbacks, device, mirror, save_model):
+                    pass
     stored = store.get(config.hash)
     if stored is None:
         raise OSError(f"{store.trials / config.hash}: not there, or damaged, after it was written")
     return stored
 
 
-def _run(
+def run_trial(
     config: TrialConfig,
-    store: Store,
+    destination: Destination,
+    data_dir: Path | None,
+    callbacks: Sequence[Callback[Simulation, Record]] = (),
+    device: Callable[[], str] = lambda: "auto",
+    mirror: Mirror | None = None,
+    save_model: bool = False,
+) -> Iterator[Record]:
+    """Run a trial from its newest checkpoint, yield the record of every round, and store the outcome.
+
+    device: names the device where the config leaves it open; mirror: a second place for the checkpoints; save_model:
+    whether to keep the final model beside the entry.
+
+    An exception becomes an entry with its reason, and the next command tries the trial again from its last checkpoint.
+    Two kinds of exceptions are raised instead, since they say nothing about the trial: `Stopped`, and an OSError of the
+    file system, which then names a path.
+    """
+    try:
+        yield from _rounds(config, destination, data_dir, callbacks, device, mirror, save_model)
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        # A full disk does not say where.
+        raise OSError(error.errno, error.strerror, str(destination.checkpoints(config.hash).parents[1])) from error
+    except Stopped:
+        raise
+    except Exception as error:
+        if _from_file_system(error):
+            raise OSError(str(error)) from error
+        record_failure(destination, config.hash, error)
+
+
+def _rounds(
+    config: TrialConfig,
+    destination: Destination,
     data_dir: Path | None,
     callbacks: Sequence[Callback[Simulation, Record]],
     device: Callable[[], str],
     mirror: Mirror | None,
-) -> None:
-    """Run a trial from its newest checkpoint, and store what becomes of it."""
-    store.mend()
-    try:
-        simulation = Simulation(config.on(device()) if config.run.device == "auto" else config, data_dir)
-        reset_peak_memory(simulation.device)
-        checkpoints = store.checkpoints(config.hash)
-        if mirror:
-            mirror.fetch()
-        store.complaints += restore(simulation, checkpoints)
-        saving = [Checkpoints(checkpoints, seconds=CHECKPOINT_SECONDS), *([mirror] if mirror else [])]
-        drive(simulation, [*callbacks, *saving, Entry(store)])
-    except (OSError, Stopped):
-        raise
-    except Exception as error:
-        record_failure(store, config.hash, error)
+    save_model: bool,
+) -> Iterator[Record]:
+    simulation = Simulation(config.on(device()) if config.run.device == "auto" else config, data_dir)
+    reset_peak_memory(simulation.device)
+    checkpoints = destination.checkpoints(config.hash)
+    if mirror:
+        mirror.fetch()
+    destination.complaints += restore(simulation, checkpoints)
+    saving = [Checkpoints(checkpoints, seconds=CHECKPOINT_SECONDS), *([mirror] if mirror else [])]
+    yield from rounds(simulation, [*callbacks, *saving, Entry(destination, save_model)])
+
+
+def _from_file_system(error: BaseException) -> bool:
+    """Return whether an error was raised from an error of the file system."""
+    cause = error.__cause__
+    return cause is not None and (isinstance(cause, OSError) or _from_file_system(cause))
 
 
 class Entry(Callback[Simulation, Record]):
-    """Writes a run that is done into the store, all at once."""
+    """Hands the files of a finished run to the destination."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, destination: Destination, save_model: bool) -> None:
+        self.destination, self.save_model = destination, save_model
 
     def end(self, run: Simulation) -> None:
-        """The folder of the run, then its mark."""
-        with self.store.entry(run.config.hash) as path:
-            with TrialFolder(path, run.config) as folder:
-                folder.start(run)
-                folder.end(run)
-            summary = folder.summary
-            self.store.commit(path, run.config.hash, summary["status"], summary["reason"], summary)
+        """Store the run. If the file system prevents it, keep the last state, so that no round is run again."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="fedbench-entry-") as path:
+                with TrialFolder(Path(path), run.config) as folder:
+                    folder.start(run)
+                    folder.end(run)
+                files = {file.name: file.read_bytes() for file in sorted(Path(path).iterdir())}
+            status, reason = folder.summary["status"], folder.summary["reason"]
+            model = final_model(run) if self.save_model and status == "done" else None
+            entry = marked(files, run.config.hash, status, reason, folder.summary)
+            self.destination.accept(run.config.hash, entry, model)
+        except OSError:
+            with suppress(OSError):
+                save(run, self.destination.checkpoints(run.config.hash))
+            raise
 
 
-def record_failure(store: Store, hash_: str, error: Exception) -> None:
-    """Store a trial that crashed, with its reason; called while the error is being handled."""
-    with store.entry(hash_) as folder:
-        (folder / "traceback.txt").write_text(traceback.format_exc())
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        store.commit(folder, hash_, "failed", reason, {})
+def record_failure(destination: Destination, hash_: str, error: Exception) -> None:
+    """Store a trial that crashed, with its reason; call it while the error is being handled."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    files = {"traceback.txt": traceback.format_exc().encode()}
+    destination.accept(hash_, marked(files, hash_, "failed", reason, {}), None)
+
+
+def marked(
+    files: Mapping[str, bytes], hash_: str, status: Status, reason: str | None, summary: dict[str, Any]
+) -> dict[str, bytes]:
+    """Return the files of an entry together with the mark that makes them one: their checksums and the outcome."""
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    mark = {"hash": hash_, "status": status, "reason": reason, "summary": summary, "files": sums}
+    return {**files, MARKER: json.dumps(mark, allow_nan=False).encode()}

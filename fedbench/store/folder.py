@@ -1,8 +1,8 @@
 """The folder of one run: config.yaml, environment.json, partition.csv, rounds.csv, clients.csv, summary.json."""
 
 import csv
-import io
 import json
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -10,17 +10,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-import torch
-
 from fedbench.base.errors import UserError
-from fedbench.base.files import write_bytes, write_json, write_text
+from fedbench.base.files import read_bytes, scratch, write_bytes, write_json, write_text
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.config import TrialConfig
 from fedbench.config.resolve import without_leftovers
 from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation.environment import Environment, environment, route
 from fedbench.simulation.observe import final_tables
 from fedbench.simulation.record import columns, round_columns, tables
-from fedbench.store.environment import environment, peak_memory
+from fedbench.store.mark import LARGEST, read_summary
+from fedbench.store.memory import peak_memory
+from fedbench.store.models import final_model
+from fedbench.store.store import StoredTrial
 from fedbench.store.summary import correlations, summarise
 
 NEAR_ZERO = 0.01  # the paper counts parameters "close to zero" without saying how close
@@ -61,37 +63,48 @@ class TrialFolder(Callback[Simulation, Record]):
         if not path.exists():
             return None
         try:
-            content: dict[str, Any] = json.loads(path.read_text())
+            content: dict[str, Any] = read_summary(read_bytes(path, LARGEST))
             if content["status"] != "diverged":
                 float(content["final_accuracy"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: damaged ({type(error).__name__}); remove it to go on") from error
         return content
 
-    def start(self, run: Simulation) -> None:
-        """Write config and environment, and all tables with the rounds that the run has behind it."""
+    def prepare(self) -> None:
+        """Make the folder, or say clearly why it cannot be written to."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.path / "config.yaml", dump_yaml(run.config.plain()))
-            self._write_environment(run)
-            counts = run.federation.split.class_counts.tolist()
-            cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
-            self._append("partition", ("client", "class", "samples"), cells)
-            for name in self._tables:
-                (self.path / f"{name}.csv").unlink(missing_ok=True)
-            self._append("rounds", self._columns, [])
-            self._append("clients", CLIENT_COLUMNS, [])
-            self.add(run.state.history)
+            probe = scratch(self.path / "probe")
+            probe.write_text("")
+            probe.unlink()
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
 
+    def start(self, run: Simulation) -> None:
+        """Write config and environment, and all tables with the rounds that the run has behind it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.path / "config.yaml", dump_yaml(run.config.plain()))
+        self._write_environment(run)
+        counts = run.federation.split.class_counts.tolist()
+        cells = [(i, c, k) for i, row in enumerate(counts) for c, k in enumerate(row)]
+        self._append("partition", ("client", "class", "samples"), cells)
+        for name in self._tables:
+            (self.path / f"{name}.csv").unlink(missing_ok=True)
+        self._append("rounds", self._columns, [])
+        self._append("clients", CLIENT_COLUMNS, [])
+        self.add(run.state.history)
+
     def _write_environment(self, simulation: Simulation) -> None:
-        """environment.json: where the run is now; where it was before it was resumed is kept under `earlier`."""
+        """environment.json: where the run is now and, under `earlier`, where it was before it was resumed.
+
+        The checkpoint that it was resumed from tells that; else what the folder holds from before.
+        """
         path, now = self.path / "environment.json", environment(simulation)
-        before: list[dict[str, Any]] = []
-        with suppress(OSError, ValueError, AttributeError):
-            stored = json.loads(path.read_text())
-            before = stored.pop("earlier", []) + ([stored] if stored != now else [])
+        before = route(simulation)[:-1]
+        if not simulation.earlier:
+            with suppress(OSError, ValueError, AttributeError):
+                stored: Environment = json.loads(path.read_text())
+                before = stored.pop("earlier", []) + ([stored] if stored != now else [])
         write_json(path, {**now, "earlier": before} if before else now)
 
     def round(self, run: Simulation, seen: Record) -> None:
@@ -114,16 +127,19 @@ class TrialFolder(Callback[Simulation, Record]):
             stream.flush()
 
     def end(self, run: Simulation) -> None:
-        """Write what the final model shows, summary.json (and model.pt), drop the checkpoints."""
+        """Write what the final model shows, summary.json (and model.pt), then drop the checkpoints.
+
+        The tables are on the disk before the summary says that the run has ended, and before the checkpoints go.
+        """
         self.summary = summary(run)
         if self.summary["status"] == "done":
             for name, (header, rows) in final_tables(run).items():
                 self._append(name, header, rows)
             if self.save_model:
-                run.model.load(run.state.model, run.state.buffers)
-                weights = io.BytesIO()
-                torch.save(run.model.state_dict(), weights)
-                write_bytes(self.path / "model.pt", weights.getvalue())
+                write_bytes(self.path / "model.pt", final_model(run))
+        for stream in self._streams.values():
+            stream.flush()
+            os.fsync(stream.fileno())
         write_json(self.path / "summary.json", self.summary)
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
@@ -142,6 +158,13 @@ class TrialFolder(Callback[Simulation, Record]):
     ) -> None:
         for stream in self._streams.values():
             stream.close()
+
+
+def config_of(trial: StoredTrial) -> TrialConfig:
+    """The config of a stored trial; UserError where its entry has none, or one of something that is not here."""
+    if "config.yaml" not in trial.sums:
+        raise UserError(f"{trial.path}: has no config.yaml")
+    return stored_config(trial.path)
 
 
 def stored_config(folder: Path) -> TrialConfig:

@@ -18,10 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from fedbench.base.files import machine, scratch, write_json
+from fedbench.base.files import machine, read_bytes, scratch, write_json
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
+LARGEST = 2**16  # bytes of a lease; ours have some hundreds
 
 
 class HeldElsewhereError(Exception):
@@ -67,7 +68,8 @@ class Lease:
         os.close(self._file)
         holder = read(self.file)
         if holder and holder["owner"] == self._holder["owner"]:
-            self.file.unlink(missing_ok=True)
+            with suppress(OSError):  # a lease that nobody renews is soon stale; what was done under it counts
+                self.file.unlink(missing_ok=True)
 
     def _linked(self) -> bool:
         """Make the lease, unless there is one. A reply that NFS lost shows as a second link to our file."""
@@ -115,11 +117,11 @@ class Watch:
 def read(file: Path) -> dict[str, Any] | None:
     """Who holds a lease, and when it was renewed; None if nobody does. What cannot be read counts as a stranger's."""
     try:
-        with file.open() as stream:  # opened anew: NFS then asks for its state
-            renewed, content = os.fstat(stream.fileno()).st_mtime_ns, json.load(stream)
+        content = json.loads(read_bytes(file, LARGEST))  # opened anew: NFS then asks for its state
+        renewed = file.stat().st_mtime_ns
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {"owner": "unknown"}
     return {"owner": "unknown", **(content if isinstance(content, dict) else {}), "renewed": renewed}
 

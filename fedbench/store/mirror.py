@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from fedbench.base.errors import UserError
 from fedbench.base.files import write_bytes
 from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation.checkpoint import PATTERN
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
-
-PATTERN = "round-*.ckpt"
 
 
 def check_place(uri: str) -> str:

@@ -3,93 +3,38 @@
 An entry is a folder, or a pack of one (`base.packs`), which is what published results are.
 """
 
+import errno
 import hashlib
-import json
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import RESULTS, remove, scratch, write_bytes, write_json, write_once
-from fedbench.base.packs import SUFFIX, read
-from fedbench.config import LAST_ROUNDS
+from fedbench.base.files import RESULTS, remove, scratch, sync, write_bytes, write_json, write_once
+from fedbench.base.packs import LARGEST_FILE, SUFFIX
+from fedbench.store.entry import (
+    LIMITS,
+    MARKER,
+    SUMMARY,
+    DamagedError,
+    StoredTrial,
+    look_up,
+    model_path,
+    read_file,
+    read_rounds,
+    scored_over,
+    sha256_of,
+)
+from fedbench.store.mark import Status, read_mark
 
-if TYPE_CHECKING:
-    import pandas as pd
+RETIRED = ".old-"  # before the name of an entry while its trial is run again
 
-Status = Literal["done", "diverged", "failed"]
-MARKER, SUMMARY = "trial.json", "summary.json"
-
-
-class DamagedError(UserError):
-    """A file of the entry of trial `hash` is not what it was when the entry was looked up."""
-
-    def __init__(self, hash_: str, name: str) -> None:
-        super().__init__(f"damaged entry {hash_[:12]}: {name} has just changed; the same command again leaves it out")
-        self.hash = hash_
-
-
-@dataclass(frozen=True)
-class StoredTrial:
-    """One entry of the store: a run that finished, diverged, or failed with a reason. sums: its files' checksums."""
-
-    hash: str
-    status: Status
-    reason: str | None
-    summary: dict[str, Any]
-    path: Path
-    sums: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def read(self, name: str) -> bytes:
-        """A file of the entry; FileNotFoundError where it has none, DamagedError for another one than it had."""
-        if name not in self.sums:
-            raise FileNotFoundError(2, "No such file in the entry", str(self.path / name))
-        try:
-            content = read(self.path / name)
-        except (OSError, ValueError) as error:
-            raise DamagedError(self.hash, name) from error
-        if hashlib.sha256(content).hexdigest() != self.sums[name]:
-            raise DamagedError(self.hash, name)
-        return content
-
-    def table(self, name: str) -> "pd.DataFrame":
-        """One of the run's CSV files (see `store.folder`), without its suffix; empty if there is none."""
-        import pandas as pd
-
-        try:
-            return _table(self.read(f"{name}.csv")).copy()
-        except FileNotFoundError:
-            return pd.DataFrame()
-
-    def scored_over(self, rounds: int) -> "StoredTrial":
-        """The same trial, its final score the mean of so many last rounds (of those that were scored)."""
-        if self.status != "done" or rounds == LAST_ROUNDS:
-            return self
-        table = self.table("rounds")
-        last = table[table["round"] > table["round"].max() - rounds]
-        scores = {f"final_{name}": float(last[f"test_{name}"].mean()) for name in ("accuracy", "loss")}
-        return replace(self, summary={**self.summary, **scores})
-
-    def environment(self) -> str:
-        """Where it ran, in one line: what may make its bytes differ from another's."""
-        try:
-            where = json.loads(self.read("environment.json"))
-        except FileNotFoundError:
-            return "unknown"
-        threads = f"{where['threads']} thread{'s' * (where['threads'] != 1)}"
-        return f"{where['device_name']}, {threads}, torch {where['torch']}, fedbench {where['fedbench']}"
-
-    def files(self) -> dict[str, bytes]:
-        """All files of the entry, its mark included."""
-        return {MARKER: read(self.path / MARKER), **{name: self.read(name) for name in self.sums}}
+__all__ = ["MARKER", "RETIRED", "SUMMARY", "DamagedError", "Store", "StoredTrial", "read_rounds", "scored_over"]
 
 
 class Store:
@@ -105,6 +50,7 @@ class Store:
         self.trials = out / "trials"
         self.complaints: list[str] = []
         self.damaged: set[str] = set()
+        self._refused: set[str] = set()
         self._sound: dict[str, StoredTrial] = {}
 
     @property
@@ -121,6 +67,35 @@ class Store:
     def checkpoints(self, hash_: str) -> Path:
         """Where a running trial keeps its checkpoints."""
         return self.out / "checkpoints" / hash_
+
+    def model(self, hash_: str) -> Path:
+        """Where the final model of a trial is, if a command was asked to keep it."""
+        return model_path(self.out, hash_)
+
+    def accept(self, hash_: str, files: Mapping[str, bytes], model: bytes | None) -> None:
+        """Make files the entry of a trial (see `take`), and keep the final model, if there is one, beside it.
+
+        A model beside an entry is always the entry's own: the model of an earlier run is removed, and where another
+        process has stored the trial meanwhile, its entry and its model stay. OSError if either cannot be written.
+        """
+        there = look_up(self.where(hash_), hash_)[0]
+        if there and there.status != "failed":
+            self.settle(hash_)
+            return
+        aside = scratch(self.model(hash_))
+        try:
+            if model is not None:
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                write_bytes(aside, model)
+            self.take(hash_, files)
+            if model is not None:
+                aside.replace(self.model(hash_))
+            elif self.model(hash_).exists() and self.status(hash_) != "failed":
+                self.model(hash_).unlink()
+        finally:
+            if model is not None:
+                with suppress(OSError):  # the next command sweeps it
+                    aside.unlink(missing_ok=True)
 
     def lease(self, hash_: str) -> Path:
         """The file that says who runs a trial, while somebody does."""
@@ -160,8 +135,10 @@ class Store:
 
     def get(self, hash_: str) -> StoredTrial | None:
         """The entry of a trial, checked against its sums (once a command); a damaged one is reported, and not there."""
+        if hash_ in self._refused:
+            return None
         if hash_ not in self._sound:
-            trial, complaint = _looked_up(self.where(hash_), hash_)
+            trial, complaint = look_up(self.where(hash_), hash_)
             if complaint and hash_ not in self.damaged:
                 self.damaged.add(hash_)
                 self.complaints.append(f"damaged entry {hash_[:12]} ({complaint}); it is run again by the next study")
@@ -170,15 +147,18 @@ class Store:
             self._sound[hash_] = trial
         return self._sound[hash_]
 
-    def forget(self, hash_: str) -> None:
-        """Look an entry up anew when it is asked for again."""
-        self._sound.pop(hash_, None)
+    def leave_out(self, error: DamagedError) -> None:
+        """Look the entry that raised an error up anew; if its files are as they were, it is left out from now on."""
+        self._sound.pop(error.hash, None)
+        if look_up(self.where(error.hash), error.hash)[0]:
+            self._refused.add(error.hash)
+            self.complaints.append(f"{error}; it is left out until {self.where(error.hash)} is removed")
 
     def status(self, hash_: str) -> str | None:
-        """How a trial ended, as its mark says, unchecked: for counting."""
+        """How a trial ended, as its mark says, without a look at its other files: for counting."""
         try:
-            return str(json.loads(read(self.where(hash_) / MARKER))["status"])
-        except (OSError, ValueError, KeyError, TypeError):
+            return read_mark(read_file(self.where(hash_) / MARKER)).status
+        except (OSError, ValueError):
             return None
 
     def finished(self, hashes: Iterable[str]) -> set[str]:
@@ -195,7 +175,7 @@ class Store:
         """Move the damaged entries that were met aside, so that their trials can be run again: the runner's part."""
         for hash_ in sorted(self.damaged):
             entry = self.where(hash_)
-            if not _looked_up(entry, hash_)[1]:
+            if not look_up(entry, hash_)[1]:
                 continue  # another command has mended it, or replaced it by a sound one
             target = self.out / "damaged" / f"{hash_}-{time.time_ns()}"
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -205,23 +185,24 @@ class Store:
         self.damaged.clear()
 
     def retire(self, hashes: Iterable[str]) -> None:
-        """Put entries out of sight, so that their trials are run again; they are removed once the new ones exist.
+        """Put finished entries out of sight, so that their trials are run again; see `settle` for their removal.
 
         Workers that have a copy of this folder's trials know it by its name, which changes.
         """
         self.name_file.unlink(missing_ok=True)
         for hash_ in hashes:
             self._sound.pop(hash_, None)
+            if (trial := self.get(hash_)) and trial.status != "failed":
+                self._sound.pop(hash_)
+                remove(self.retired(hash_))
+                with suppress(FileNotFoundError):  # another command is doing the same
+                    trial.path.rename(self.retired(hash_))
             shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
-            with suppress(FileNotFoundError):
-                entry, old = self.where(hash_), self.retired(hash_)
-                if entry.exists():
-                    remove(old)
-                    entry.rename(old)
+        self.mend()
 
     def retired(self, hash_: str) -> Path:
         """Where the old entry of a trial is while it is run again."""
-        return self.trials / f".old-{hash_}"
+        return self.trials / f"{RETIRED}{hash_}"
 
     @contextmanager
     def entry(self, hash_: str) -> Iterator[Path]:
@@ -234,38 +215,71 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def commit(self, folder: Path, hash_: str, status: Status, reason: str | None, summary: dict[str, Any]) -> None:
-        """Turn a written folder into the trial's entry; a failed one gives way, any other one stays."""
-        sums = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+        """Turn a written folder into the trial's entry: one that failed or is damaged gives way, any other one stays.
+
+        What it replaces, and the trial's checkpoints, are removed only once the entry was read back and found sound.
+        OSError where no sound entry is in place afterwards.
+        """
+        files = sorted(folder.iterdir())
+        if large := [path.name for path in files if path.stat().st_size > LIMITS.get(path.name, LARGEST_FILE)]:
+            raise UserError(f"{large[0]} has more bytes than a file of a stored trial may have ({LARGEST_FILE})")
+        sums = {path.name: sha256_of(path) for path in files}
+        for path in files:
+            sync(path)
         content = {"hash": hash_, "status": status, "reason": reason, "summary": summary, "files": sums}
         write_json(folder / MARKER, content)
-        target = self.trials / hash_
         self._sound.pop(hash_, None)
-        if self.status(hash_) == "failed":
-            aside = scratch(self.trials / f"failed-{hash_}")
-            with suppress(OSError):  # somebody else is replacing it, too
-                target.rename(aside)
-                shutil.rmtree(aside, ignore_errors=True)
-        with suppress(OSError):  # somebody else was first, with the same bytes
-            folder.rename(target)
-        remove(self.retired(hash_))
-        shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
+        self._put(folder, hash_)
+        self.settle(hash_)
+
+    def _put(self, folder: Path, hash_: str) -> None:
+        """Rename a complete folder to the trial's entry, unless a finished one is there; OSError where that fails."""
+        entry, failed = self.where(hash_), scratch(self.trials / f"failed-{hash_}")
+        there, complaint = look_up(entry, hash_)
+        if there and there.status != "failed":
+            return
+        if complaint:
+            self.damaged.add(hash_)
+            self.mend()
+        with suppress(FileNotFoundError):  # there is none, or somebody else is replacing it, too
+            entry.rename(failed)
+        try:
+            folder.rename(self.trials / hash_)
+        except OSError:
+            there, _ = look_up(self.where(hash_), hash_)
+            if not there or there.status == "failed":
+                with suppress(OSError):
+                    failed.rename(entry)
+                raise
+            # somebody else was first, with the same bytes
+        there, complaint = look_up(self.where(hash_), hash_)
+        if not there:
+            problem = complaint or "not there after it was written"
+            raise OSError(errno.EIO, f"Entry cannot be read back ({problem})", str(entry))
+        with suppress(OSError):
+            remove(failed)
+
+    def settle(self, hash_: str) -> None:
+        """Remove a trial's checkpoints and its retired entry, if its entry is finished and, read back, sound."""
+        left = [path for path in (self.retired(hash_), self.checkpoints(hash_)) if path.exists()]
+        there = look_up(self.where(hash_), hash_)[0] if left else None
+        for path in left if there and there.status != "failed" else ():
+            with suppress(OSError):  # what is left is removed by the next command
+                remove(path)
 
     def take(self, hash_: str, files: Mapping[str, bytes]) -> None:
         """Make files from elsewhere the entry of a trial; ValueError unless all are there and have their sums."""
         try:
-            marker = json.loads(files[MARKER])
-            wrong = marker["hash"] != hash_ or any(
-                Path(name).name != name or hashlib.sha256(files[name]).hexdigest() != wanted
-                for name, wanted in marker["files"].items()
-            )
-        except (KeyError, TypeError, AttributeError) as error:
+            mark = read_mark(files[MARKER])
+            wrong = [n for n, wanted in mark.files.items() if hashlib.sha256(files[n]).hexdigest() != wanted]
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not an entry ({error})") from error
-        if wrong:
+        if wrong or mark.hash != hash_:
             raise ValueError("not what was sent")
         with self.entry(hash_) as folder:
-            for name in marker["files"]:
+            for name in mark.files:
                 write_bytes(folder / name, files[name])
-            self.commit(folder, hash_, marker["status"], marker["reason"], marker["summary"])
+            self.commit(folder, hash_, mark.status, mark.reason, mark.summary)
 
     def put(self, hash_: str, pack: bytes) -> None:
         """Make a pack the entry of a trial."""
@@ -274,43 +288,6 @@ class Store:
         self._sound.pop(hash_, None)
 
 
-def _looked_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:
-    """The entry at a path, if all its files have their sums; else what is wrong with it, empty if there is none."""
-    if not entry.exists():
-        return None, ""
-    try:
-        marker = json.loads(read(entry / MARKER))
-        for name, wanted in marker["files"].items():
-            if _sha256(entry / name) != wanted:
-                raise ValueError(f"{name} does not have its checksum")
-        if marker["hash"] != hash_:
-            raise ValueError("it belongs to another trial")
-        if SUMMARY in marker["files"] and not _agree(marker, json.loads(read(entry / SUMMARY))):
-            raise ValueError(f"{MARKER} does not say what {SUMMARY} does")
-        return StoredTrial(hash_, marker["status"], marker["reason"], marker["summary"], entry, marker["files"]), ""
-    except FileNotFoundError as error:  # a file is missing; or another command is just replacing a failed entry
-        return None, f"{Path(error.filename).name} is missing" if entry.exists() else ""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return None, str(error) or type(error).__name__
-
-
-def _agree(marker: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
-    """Whether an entry's mark, which has no checksum, says what its summary, which has one, does."""
-    ended = all(marker[name] == summary.get(name, marker[name]) for name in ("status", "reason"))
-    return ended and json.dumps(marker["summary"], sort_keys=True) == json.dumps(summary, sort_keys=True)
-
-
 def _writable(folder: Path) -> bool:
     """Whether a folder is to be written to: root may always, but goes by its mode like all others."""
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
-
-
-@lru_cache(maxsize=256)
-def _table(content: bytes) -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.read_csv(BytesIO(content))
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(read(path)).hexdigest()

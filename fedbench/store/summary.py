@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbench.config import LAST_ROUNDS
+from fedbench.config import score_rounds
 from fedbench.indicators.heterogeneity import class_shares, heterogeneity_degree, weight_correlations
 from fedbench.simulation import Record
 
@@ -17,14 +17,15 @@ TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
 def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
     """Scores and mid-run indicators of a run of `rounds` rounds.
 
-    final_*: mean of the last 10 rounds; best_*: the best evaluated round; last_*: the last one. Indicators: mean of
-    the rounds with 0.45 T <= t <= 0.55 T (the middle one if T is too small for any). A diverged run has no scores.
+    final_*: mean of the last rounds (see `score_rounds`); best_*: the best evaluated round; last_*: the last one.
+    Indicators: mean of the rounds with 0.45 T <= t <= 0.55 T (the middle one if T is too small for any). A diverged run
+    has no scores.
     Accuracies are fractions.
     """
     diverged = records[-1].diverged if records else None
     finished = bool(records) and not diverged and records[-1].round == rounds
     scored = [record for record in records if record.test_accuracy is not None]
-    last = [record for record in scored if record.round > rounds - LAST_ROUNDS]
+    last = [record for record in scored if record.round > rounds - score_rounds(rounds)]
     best = max(scored, key=_accuracy, default=None)
     middle = [record for record in records if 0.45 * rounds <= record.round <= 0.55 * rounds]
     middle = middle or [record for record in records if record.round == max(1, round(rounds / 2))]

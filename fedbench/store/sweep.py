@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedbench.base.files import remove, sweep
+from fedbench.base.files import sweep
 from fedbench.store.leases import dead, drop, read
-from fedbench.store.store import Store
+from fedbench.store.store import RETIRED, Store
 
 
 def sweep_store(store: Store, hashes: Iterable[str], reports: Iterable[Path] = ()) -> None:
@@ -13,13 +13,19 @@ def sweep_store(store: Store, hashes: Iterable[str], reports: Iterable[Path] = (
 
     Of other machines that share the folder nothing is touched: which of their processes are gone cannot be told.
     """
-    for folder in (store.out, store.trials, store.out / "leases", store.out / "checkpoints", *reports):
+    folders = [store.out / name for name in ("trials", "models", "leases", "checkpoints")]
+    for folder in (store.out, *folders, *reports):
         sweep(folder)
-    for hash_ in hashes:
+    for hash_ in _with_leftovers(store).intersection(hashes):
         lease = store.lease(hash_)
         holder = read(lease)
         if holder and dead(holder):
             drop(lease, holder)
-        if not read(lease) and store.status(hash_) in ("done", "diverged"):
-            remove(store.checkpoints(hash_))
-            remove(store.retired(hash_))
+        if not read(lease):
+            store.settle(hash_)
+
+
+def _with_leftovers(store: Store) -> set[str]:
+    """The trials that have a lease, checkpoints or a retired entry."""
+    retired = {path.name.removeprefix(RETIRED) for path in store.trials.glob(f"{RETIRED}*")}
+    return retired.union(*({path.name for path in (store.out / name).glob("*")} for name in ("leases", "checkpoints")))

@@ -2,11 +2,20 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, friedmanchisquare
 
-from fedbench.base.ranking import alike, exact_interval, improvement, improvements, iqm, mean_ranks
+from fedbench.base.ranking import (
+    Ahead,
+    alike,
+    exact_interval,
+    exact_p,
+    fewest_cells,
+    improvement,
+    improvements,
+    mean_ranks,
+)
 
-nan = float("nan")
+nan, inf = float("nan"), float("inf")
 
 
 def test_mean_ranks_by_hand() -> None:
@@ -14,8 +23,6 @@ def test_mean_ranks_by_hand() -> None:
     found = mean_ranks(np.array([[[9.0, 8.0, 7.0]], [[5.0, 6.0, 5.0]]]))
     assert found.ranks.tolist() == [1.75, 1.5, 2.75]
     assert found.cells == 2
-    # Demsar's table: q of three competitors at 5 % is 2.343.
-    assert found.critical == pytest.approx(2.343 * (3 * 4 / (6 * 2)) ** 0.5, abs=2e-3)
 
 
 def test_seeds_that_lack_a_competitor_are_left_out_and_seeds_are_no_cells() -> None:
@@ -25,15 +32,15 @@ def test_seeds_that_lack_a_competitor_are_left_out_and_seeds_are_no_cells() -> N
     assert found.cells == 1
 
 
-def test_ranks_agree_with_scikit_posthocs_and_scipy() -> None:
-    posthocs = pytest.importorskip("scikit_posthocs", reason="scikit-posthocs is not installed")
+def test_friedmans_test_is_that_of_scipy_from_ten_cells_on() -> None:
     scores = np.random.default_rng(1).normal(size=(12, 1, 5)) + np.arange(5) * 0.8
-    found, p = mean_ranks(scores), posthocs.posthoc_nemenyi_friedman(scores[:, 0]).to_numpy()
-    apart = np.abs(found.ranks[:, None] - found.ranks[None, :])
-    for i, j in zip(*np.triu_indices(5, 1), strict=True):
-        assert (apart[i, j] > found.critical) == (p[i, j] < 0.05)
-    assert 0 < found.p < 0.05
-    assert len({bool(value < 0.05) for value in p[np.triu_indices(5, 1)]}) == 2  # some are apart, some are not
+    assert mean_ranks(scores).p == pytest.approx(friedmanchisquare(*scores[:, 0].T).pvalue)
+    assert 0 < mean_ranks(scores[:10]).p < 0.05
+    assert np.isnan(mean_ranks(scores[:9]).p)
+
+
+def test_what_diverged_is_behind_all_that_did_not_and_shares_its_rank() -> None:
+    assert mean_ranks(np.array([[[-inf, 5.0, -inf]]])).ranks.tolist() == [2.5, 1, 2.5]
 
 
 def test_competitors_that_are_alike_have_no_p() -> None:
@@ -43,67 +50,79 @@ def test_competitors_that_are_alike_have_no_p() -> None:
     assert mean_ranks(np.full((2, 1, 3), nan)).cells == 0
 
 
-def test_the_interquartile_mean_by_hand() -> None:
-    assert iqm(np.array([[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 100.0]])).value == 3.5
-    assert iqm(np.array([[1.0, nan, 3.0]])).value == 2
-
-
-def test_its_interval_is_stratified_by_cell() -> None:
-    apart = np.array([[1.0, 1.0, 1.0], [50.0, 50.0, 50.0], [90.0, 90.0, 90.0]])
-    assert iqm(apart) == pytest.approx((1 / 5 + 50 * 3 / 5 + 90 / 5,) * 3)  # seeds do not differ
-    some = iqm(apart + np.array([-1.0, 0.0, 1.0]))
-    assert some.low < some.value < some.high
-
-
 def test_the_probability_of_improvement_by_hand() -> None:
     one = np.array([[2.0, 2.0, 0.0, 0.3], [9.0, 9.0, nan, nan], [nan, nan, nan, nan]])
     other = np.array([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    found, cells = improvement(one, other, margin=0.5)
-    assert cells == 2
+    found = improvement(one, other, margin=0.5)
+    assert found.cells == 2
     assert found.value == pytest.approx((2.5 / 4 + 1) / 2)
-    back, _ = improvement(other, one, margin=0.5)
-    assert back.value == pytest.approx(1 - found.value)
+    assert improvement(other, one, margin=0.5) == pytest.approx(found.reverse)
     assert found.low <= found.value <= found.high
 
 
-@pytest.mark.parametrize(("cells", "seeds", "told_apart"), [(2, 1, False), (5, 1, False), (6, 1, True), (2, 3, True)])
-def test_few_pairs_that_agree_may_do_so_by_chance(cells: int, seeds: int, told_apart: bool) -> None:
+@pytest.mark.parametrize(("cells", "seeds", "told_apart"), [(2, 1, False), (5, 1, False), (6, 1, True), (5, 20, False)])
+def test_cells_are_tosses_of_a_coin_however_many_seeds_they_have(cells: int, seeds: int, told_apart: bool) -> None:
     """Five of five fall alike in one of 16 cases, six of six in one of 32."""
-    found, _ = improvement(np.ones((cells, seeds)), np.zeros((cells, seeds)), margin=0.5)
+    found = improvement(np.ones((cells, seeds)), np.zeros((cells, seeds)), margin=0.5)
     assert (found.value, found.high) == (1, 1)
-    assert found.low == pytest.approx(0.025 ** (1 / (cells * seeds)))
-    assert (found.low > 0.5) == told_apart
+    assert found.low == pytest.approx(0.025 ** (1 / cells))
+    assert found.p == pytest.approx(2 / 2**cells)
+    assert found.sure == (found.low > 0.5) == told_apart
 
 
-def test_exact_intervals_are_those_of_scipy() -> None:
-    for heads, tosses in ((0, 5), (3, 7), (60, 72), (9, 9)):
-        wanted = binomtest(heads, tosses).proportion_ci(0.95, "exact")
-        assert exact_interval(heads / tosses, tosses) == pytest.approx((wanted.low, wanted.high))
+def test_exact_intervals_and_p_values_are_those_of_scipy() -> None:
+    for heads, tosses in ((0, 5), (3, 7), (60, 72), (9, 9), (5, 10)):
+        wanted = binomtest(heads, tosses)
+        interval = wanted.proportion_ci(0.95, "exact")
+        assert exact_interval(heads / tosses, tosses) == pytest.approx((interval.low, interval.high))
+        assert exact_p(heads / tosses, tosses) == pytest.approx(wanted.pvalue)
 
 
 def test_nothing_in_common_is_no_number() -> None:
-    found, cells = improvement(np.array([[nan]]), np.array([[1.0]]), 0.5)
-    assert cells == 0 and np.isnan(found.value)
+    found = improvement(np.array([[nan]]), np.array([[1.0]]), 0.5)
+    assert found.cells == 0 and np.isnan(found.value) and not found.sure
+    assert improvement(np.array([[-inf]]), np.array([[-inf]]), 0.5).cells == 0  # both diverged
 
 
-def test_every_pair_is_compared_and_one_way_is_the_rest_of_the_other() -> None:
+@pytest.mark.parametrize(
+    ("one", "value"),
+    [
+        ([-inf, -inf, -inf], 0),
+        ([-inf, 9.0, 9.0], 0.5),
+        ([-inf, 0.0, 0.0], 0),
+        ([9.0, 9.0, 9.0], 1),
+        ([9.0, 0.0, 0.0], 1 / 3),
+    ],
+)
+def test_who_diverged_where_the_other_did_not_is_not_ahead_in_this_cell(one: list[float], value: float) -> None:
+    scores, other = np.array([one]), np.ones((1, 3))
+    assert improvement(scores, other, 0.0).value == pytest.approx(value)
+    assert improvement(other, scores, 0.0).value == pytest.approx(1 - value)
+
+
+def test_every_pair_is_compared_and_p_values_are_holms() -> None:
     scores = np.random.default_rng(2).normal(size=(6, 3, 3)) + np.array([0.0, 1.0, 3.0])
     scores[2, 1, 0] = nan
     found = improvements(scores, margin=0.5)
-    alone, cells = improvement(scores[:, :, 2], scores[:, :, 0], 0.5)
-    assert found[2][0][0] == pytest.approx(alone) and found[2][0][1] == cells == 6
-    assert found[0][2][0] == pytest.approx([1 - found[2][0][0][k] for k in (0, 2, 1)])
-    assert found[1][1][0].value == 0.5
-    assert found[1][1][0].low < 0.5 < found[1][1][0].high
+    alone = {pair: improvement(scores[:, :, pair[0]], scores[:, :, pair[1]], 0.5) for pair in ((0, 1), (0, 2), (1, 2))}
+    assert found[2][0][:4] == pytest.approx(alone[0, 2].reverse[:4]) and found[2][0].cells == 6
+    assert found[0][2] == pytest.approx(found[2][0].reverse)
+    least, middle, most = sorted(alone, key=lambda pair: alone[pair].p)
+    wanted = [3 * alone[least].p, max(3 * alone[least].p, 2 * alone[middle].p)]
+    assert [found[i][j].p for i, j in (least, middle)] == pytest.approx(wanted)
+    assert found[most[0]][most[1]].p == pytest.approx(min(1, max(wanted[1], alone[most].p)))
+
+
+@pytest.mark.parametrize(("pairs", "cells"), [(1, 6), (3, 7), (10, 9), (45, 11)])
+def test_so_many_cells_it_takes_to_tell_any_two_apart(pairs: int, cells: int) -> None:
+    assert fewest_cells(pairs) == cells
+    assert exact_p(1.0, cells) * pairs <= 0.05 < exact_p(1.0, cells - 1) * pairs
 
 
 def test_groups_that_cannot_be_told_apart_by_hand() -> None:
-    assert alike([1.0, 1.5, 2.4, 4.0, 4.2], critical=1.0) == [(0, 1), (1, 2), (3, 4)]
-    assert alike([1.0, 1.5, 1.9], critical=1.0) == [(0, 2)]  # those inside are left out
-    assert alike([1.0, 3.0], critical=1.0) == []
+    def told(count: int, *apart: tuple[int, int]) -> list[list[Ahead]]:
+        return [[Ahead(0.9, 0, 1, 9, 0.01 if (i, j) in apart else 0.5) for j in range(count)] for i in range(count)]
 
-
-def test_one_cell_says_nothing_of_others_and_one_seed_nothing_of_others() -> None:
-    found, cells = improvement(np.array([[2.0, 3.0]]), np.array([[0.0, 0.0]]), 0.5)
-    assert (found.value, cells) == (1, 1) and np.isnan(found.low) and found.text == "1.00"
-    assert np.isnan(iqm(np.array([[1.0], [2.0]])).low)
+    assert alike(told(5, (0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (2, 3), (2, 4))) == [(0, 1), (1, 2), (3, 4)]
+    assert alike(told(3)) == [(0, 2)]  # those inside are left out
+    assert alike(told(2, (0, 1))) == []

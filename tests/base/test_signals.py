@@ -1,121 +1,93 @@
-"""Signals that libraries take for themselves are given back, and wait meanwhile; none is lost."""
+"""Signals that ask a program to stop."""
 
 import contextlib
+import os
 import signal
-import subprocess
-import sys
-import time
-import weakref
-from collections.abc import Iterator
+import threading
 
 import pytest
 
-from fedbench.base.signals import LOCKS_OF_IMPORTS, STOPS, Interrupted, heeding
-
-SCRIPT = """
-import ctypes, os, signal, threading
-from fedbench.base.signals import Interrupted, delay, heeding, kept
-
-setsig = ctypes.pythonapi.PyOS_setsig
-sent = threading.Event()
-
-def library():
-    delay()  # as its starter does
-    with kept():
-        setsig(signal.SIGTERM, None)  # the default: the end of the process
-        os.kill(os.getpid(), signal.SIGTERM)
-    sent.set()
-    threading.Event().wait()
-
-with heeding():
-    delay()
-    threading.Thread(target=library, daemon=True).start()
-    sent.wait()
-    try:
-        delay(until_told=False)
-        threading.Event().wait(60)
-    except Interrupted as stop:
-        print(stop.code)
-"""
+from fedbench.base.signals import STOPS, Interrupted, stop_signals
 
 
-def test_a_signal_that_a_library_takes_waits_and_is_then_heard_as_before() -> None:
-    result = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    assert (result.stdout, result.stderr, result.returncode) == ("143\n", "", 0)
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_ends_the_block_with_an_exception_that_has_its_exit_code(number: int) -> None:
+    with pytest.raises(Interrupted) as stop, stop_signals():
+        signal.raise_signal(number)
+    assert stop.value.code == 128 + number
+    assert isinstance(stop.value, KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_an_answer_hears_every_signal_and_the_handlers_from_before_are_restored(number: int) -> None:
+    heard, before = list[int](), signal.getsignal(number)
+    with stop_signals(heard.append):
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+    assert heard == [number, number]
+    assert signal.getsignal(number) is before
 
 
 @pytest.mark.parametrize("number", STOPS)
 def test_a_signal_that_a_library_took_for_its_own_error_stops_before_anything_new_begins(number: int) -> None:
     begun = False
-    with pytest.raises(Interrupted) as stop, heeding():
+    with pytest.raises(Interrupted) as stop, stop_signals():
         with contextlib.suppress(BaseException):
             signal.raise_signal(number)
-        with heeding(lambda _: None):
+        with stop_signals(lambda _: None):
             begun = True
     assert stop.value.code == 128 + number
     assert not begun
 
 
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_of_which_a_library_has_made_an_error_of_its_own_still_stops(number: int) -> None:
+    with pytest.raises(Interrupted) as stop, stop_signals():
+        try:
+            signal.raise_signal(number)
+        except BaseException as error:
+            raise ValueError("what pydantic does") from error
+    assert stop.value.code == 128 + number
+
+
+def test_an_error_after_a_signal_that_was_handled_is_not_taken_for_it() -> None:
+    with pytest.raises(OSError), stop_signals():
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise OSError("a full disk")
+
+
 def test_a_signal_that_was_answered_in_another_way_stops_nothing() -> None:
     heard = list[int]()
-    with heeding(heard.append):
+    with stop_signals(heard.append):
         signal.raise_signal(signal.SIGINT)
-        with heeding():
+        with stop_signals():
             pass
     assert heard == [signal.SIGINT]
 
 
-class Held:
-    """Something that can be let go."""
+def test_a_signal_that_is_ignored_stays_ignored_except_for_ctrl_c() -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
+    heard = list[int]()
+    try:
+        with stop_signals(heard.append):
+            for number in STOPS:
+                os.kill(os.getpid(), number)
+        assert all(signal.getsignal(number) is signal.SIG_IGN for number in STOPS)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert heard == [signal.SIGINT]
 
 
-@contextlib.contextmanager
-def stopped_by(number: int, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """A block that a signal ends at once, and not when it is over, without a word."""
-    begin = time.monotonic()
-    with pytest.raises(Interrupted) as stop, heeding():
-        yield
-        time.sleep(10)
-    assert stop.value.code == 128 + number
-    assert time.monotonic() - begin < 5
-    assert capsys.readouterr() == ("", "")
+def test_other_threads_than_the_main_one_change_no_handler() -> None:
+    before, inside = signal.getsignal(signal.SIGINT), list[object]()
 
+    def work() -> None:
+        with stop_signals():
+            inside.append(signal.getsignal(signal.SIGINT))
 
-@pytest.mark.parametrize("number", STOPS)
-def test_a_signal_where_python_ignores_exceptions_comes_again(number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    held = Held()
-    reference = weakref.ref(held, lambda _: signal.raise_signal(number))
-    with stopped_by(number, capsys):
-        del held
-        assert reference() is None
-
-
-@pytest.mark.parametrize("number", STOPS)
-def test_a_signal_never_stops_python_while_it_handles_the_locks_of_imports(
-    number: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    reached = list[bool]()
-    locking = compile("signal.raise_signal(number); reached.append(True)", LOCKS_OF_IMPORTS, "exec")
-    with stopped_by(number, capsys):
-        exec(locking, {"signal": signal, "number": number, "reached": reached})
-    assert reached
-
-
-def test_the_file_of_the_locks_of_imports_is_pythons() -> None:
-    assert sys.modules["_frozen_importlib"]._get_module_lock.__code__.co_filename == LOCKS_OF_IMPORTS
-
-
-def test_other_errors_that_python_ignores_are_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = list[object]()
-    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: told.append(ignored.exc_value))
-    error, held = ValueError("x"), Held()
-
-    def fail(_: object) -> None:
-        raise error
-
-    reference = weakref.ref(held, fail)
-    with heeding():
-        del held
-    assert reference() is None
-    assert told == [error]
-    assert sys.unraisablehook.__name__ == "<lambda>"
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert inside == [before]

@@ -85,6 +85,8 @@ def test_a_set_that_is_nowhere_says_where_it_looked_and_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDBENCH_DATA", str(tmp_path / "b"))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
     source = Official("own", [LAYOUT], "NoSuchSet", system=[tmp_path / "c"])
     with pytest.raises(UserError) as raised:
         source.find(tmp_path / "a", download=False)
@@ -111,8 +113,38 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_failed_download_leaves_no_folder_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="download"):
-        load(tmp_path / "new" / "folder")
+        Official("own", [LAYOUT], "NoSuchSet").verify(tmp_path / "new" / "folder", download=True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_a_named_folder_that_is_not_there_is_refused_where_there_is_another_copy(
+    files: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    gone = files / "nowhere"
+    if by == "variable":
+        monkeypatch.setenv("FEDBENCH_DATA", str(gone))
+    source = Official("own", [LAYOUT], "NoSuchSet", system=[files])
+    for find_or_load in (source, lambda folder: source.find(folder, download=False)):
+        with pytest.raises(UserError) as raised:
+            find_or_load(gone if by == "argument" else None)
+        what = "data folder" if by == "argument" else "$FEDBENCH_DATA"
+        assert str(raised.value) == f"{what} {gone}: is not there; name the folder that holds the data sets"
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_a_warning_names_the_folder_that_is_used_where_the_named_one_has_no_such_set(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    if by == "variable":
+        monkeypatch.setenv("FEDBENCH_DATA", str(other))
+    source = Official("own", [LAYOUT], "NoSuchSet", system=[files])
+    with pytest.warns(UserWarning) as warned:
+        source(other if by == "argument" else None)
+    told = f"data set 'own' is not in the data folder {other}; that in {files / 'set'} is used"
+    assert [str(warning.message) for warning in warned] == [told]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from fedbench.corruptions import CORRUPTIONS, CorruptedCohort
 from fedbench.methods import METHODS, Cohort, LocalWork, Server, Update
 from fedbench.methods.learned import BASES
 from fedbench.methods.optimisers import Adam
-from fedbench.models import Layers, Span
+from fedbench.models import Layers, TensorSpan
 from fedbench.simulation.batchnorm import aggregate_statistics
 
 CUDA = torch.device("cuda:0")
@@ -77,7 +77,7 @@ def cohort_of(reports: tuple[str, ...]) -> Cohort:
     """A second round."""
     p, w, W, B = torch.full((M,), 1 / M, device=CUDA), rand(P), rand(M, P), rand(M, Q)
     work = LocalWork(torch.full((M,), 10.0, dtype=torch.float64, device=CUDA), 1, 32, 0.1, 0.9, True, 5e-4, 0.1)
-    spans = (Span("one", 0, 6), Span("two", 6, P))
+    spans = (TensorSpan("one", 0, 6, torch.Size([6])), TensorSpan("two", 6, P, torch.Size([P - 6])))
     counts = torch.ones(M, CLASSES, dtype=torch.int64, device=CUDA)
     told: Any = {"loss": rand(M).double(), "class_counts": counts, "gradient": rand(M, P)}
     sizes = torch.full((M,), 10, device=CUDA)

@@ -1,5 +1,7 @@
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,10 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbench import TrialConfig, UserError
-from fedbench.data.base import DATASETS, register_dataset
+from fedbench import Simulation, TrialConfig, UserError
+from fedbench.data.base import DATASETS, Arrays, Dataset, register_dataset
 from fedbench.data.samples import Split
-from fedbench.simulation.federation import build_federation, split_samples
+from fedbench.simulation.federation import build_federation, check_data, split_samples
+from tests.conftest import forgetting
 
 Make = Callable[..., TrialConfig]
 TRAIN = np.repeat(np.arange(10), 400)
@@ -189,3 +192,30 @@ def test_pixels_are_centred_where_the_data_set_says_so(tiny: Make) -> None:
     pixels = train.images[:5].permute(0, 3, 1, 2).to(torch.float64) / 255
     assert torch.allclose(train.inputs(slice(0, 5)), (pixels - 0.5) / 0.25, atol=1e-14)
     assert (DATASETS.get("cifar10").mean, DATASETS.get("cifar100").std) == (0.5, 0.5)
+
+
+def test_data_are_read_once_for_all_configs_that_use_them() -> None:
+    loads: list[str] = []
+    base = DATASETS.get("mnist5k")
+
+    def load(data_dir: Path | None) -> Arrays:
+        loads.append("own")
+        return base.load(data_dir)
+
+    with forgetting():
+        shape = (base.shape, base.num_classes, base.train_size, base.test_size)
+        register_dataset(Dataset("own", *shape, load, defaults=base.defaults), version="1")
+        settings = [{"data.name": "own", "seed": seed, "data.alpha": alpha} for seed in (1, 2) for alpha in (1.0, 10.0)]
+        check_data([TrialConfig(**each) for each in settings], None)
+    assert loads == ["own"]
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_a_run_refuses_a_data_folder_that_is_not_there(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    gone = tmp_path / "nowhere"
+    if by == "variable":
+        monkeypatch.setenv("FEDBENCH_DATA", str(gone))
+    with pytest.raises(UserError, match=re.escape(f"{gone}: is not there; name the folder that holds the data sets")):
+        Simulation(tiny(), gone if by == "argument" else None)

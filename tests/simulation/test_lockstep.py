@@ -25,12 +25,12 @@ def test_runs_in_lockstep_are_the_runs_alone(tiny: Tiny, method: str) -> None:
     assert step.score == fmean(finals)
 
 
-def test_the_score_of_a_round_is_the_mean_of_the_last_ten(tiny: Tiny) -> None:
+def test_the_score_of_a_round_is_the_mean_of_as_many_as_the_final_score_is(tiny: Tiny) -> None:
     runs = Lockstep([tiny(**{"rounds": 12, "data.validation": 0.2})], "validation_loss")
     steps = [runs.step() for _ in range(12)]
     losses = [record.validation_loss for record in runs.simulations[0].state.history]
     assert steps[0].score == losses[0]
-    assert steps[11].score == fmean(loss for loss in losses[2:] if loss is not None)
+    assert steps[11].score == fmean(loss for loss in losses[9:] if loss is not None)
 
 
 def test_a_round_that_is_not_evaluated_has_no_score(tiny: Tiny) -> None:

@@ -1,18 +1,24 @@
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fedbench import TrialConfig, UserError, simulate
 from fedbench.base.errors import ConfigError
+from fedbench.base.fields import Strict
+from fedbench.indicators.base import Indicator, Observation, RoundMoment, register_indicator
 from fedbench.methods import METHODS, Cohort, Server, Update
 from fedbench.methods.base import State, size_weighted
 from fedbench.methods.fedavg import FedAvg
 from fedbench.simulation import Record, Simulation
 from fedbench.simulation.observe import final_tables
 from fedbench.simulation.record import columns
+from fedbench.store.execute import execute
 from fedbench.store.metrics import METRICS
+from fedbench.store.store import Store
 
 Make = Callable[..., TrialConfig]
 
@@ -56,6 +62,41 @@ def test_hessian_eigenvalues_come_on_schedule_and_in_the_last_round(tiny: Make) 
     assert have == [2, 3]
     assert indicators(records[-1])["hessian_top1"] > 0
     assert indicators(records[-1])["hessian_top1_top5"] >= 1
+
+
+def test_a_loss_without_any_curvature_has_eigenvalues_of_zero_and_no_ratio(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def aggregate(self: FedAvg, cohort: Cohort, state: State, server: Server) -> Update:
+        w = torch.zeros_like(cohort.w)
+        w[-10] = 1000.0  # the bias of one class: all predictions are certain
+        return replace(size_weighted(cohort), w=w)
+
+    monkeypatch.setattr(FedAvg, "aggregate", aggregate)
+    (record,) = simulate(tiny(rounds=1, indicators__hessian_every=1, indicators__hessian_samples=50))
+    found = indicators(record)
+    assert (found["hessian_top1"], found["hessian_top5"], found["hessian_top1_top5"]) == (0.0, 0.0, None)
+
+
+class BrokenSettings(Strict):
+    broken: bool = False
+
+
+class Broken(Indicator[BrokenSettings]):
+    name = "broken"
+    Settings = BrokenSettings
+
+    def observe(self, settings: BrokenSettings, moment: RoundMoment) -> Observation:
+        return Observation({"x": 1 / 0}) if settings.broken else Observation()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_trial_that_fails_by_an_indicator_names_it_in_its_reason(tiny: Make, tmp_path: Path) -> None:
+    register_indicator(version="1")(Broken)
+    stored = execute(tiny(rounds=1, indicators__broken=True), Store(tmp_path), None)
+    assert stored.status == "failed"
+    assert stored.reason == "UserError: indicator 'broken': observe failed (ZeroDivisionError: division by zero)"
+    assert "1 / 0" in (stored.path / "traceback.txt").read_text()
 
 
 def test_the_hessian_changes_no_result(tiny: Make) -> None:
@@ -111,6 +152,27 @@ def test_the_proxy_set_as_a_client_takes_part_in_every_round(tiny: Make) -> None
     assert all(record.samples[-1] == 20 for record in records)
     plain = list(simulate(tiny(clients__participation=0.4)))
     assert [record.clients[:-1] for record in records] == [record.clients for record in plain]
+
+
+def test_a_repeated_proxy_set_has_the_weight_and_the_steps_of_an_average_client(tiny: Make) -> None:
+    settings = {"data__alpha": 0.5, "clients__holdout": 0.3, "method__proxy_client": "repeated"}
+    run = Simulation(tiny(**settings))
+    *clients, proxy = map(len, run.federation.split.shards)
+    assert proxy == round(sum(clients) / len(clients)) > 20
+    assert set(run.federation.split.shards[-1]) == set(range(len(run.federation.train) - 20, len(run.federation.train)))
+    record = run.step()
+    assert record.samples[-1] == round(sum(record.samples[:-1]) / 5) == 60
+    assert record.lambda_[-1] == pytest.approx(1 / 6)
+    assert TrialConfig(**{"method.proxy_client": "repeated"}).hash != TrialConfig(**{"method.proxy_client": True}).hash
+    large = Simulation(tiny(**settings, proxy__size=100)).federation.split
+    assert (len(large.shards[-1]), large.sizes[-1]) == (100, 100), "a proxy set that is larger stays as it is"
+
+
+def test_uniform_weights_are_the_same_for_every_client(tiny: Make) -> None:
+    run = Simulation(tiny(data__alpha=0.5, method__weights="uniform"))
+    record = run.step()
+    assert len(set(record.samples)) > 1
+    assert record.lambda_ == pytest.approx([1 / 5] * 5)
 
 
 def test_the_final_model_is_described(tiny: Make) -> None:

@@ -1,3 +1,5 @@
+import errno
+import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,4 +38,24 @@ def test_a_full_disk_leaves_no_half_of_a_model(tiny: Make, tmp_path: Path, littl
     with pytest.raises((OSError, RuntimeError)):
         save(tiny(rounds=1), tmp_path)
     assert not [path.name for path in tmp_path.iterdir() if "model" in path.name]
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_checkpoints_stay_and_no_summary_is_written_where_the_tables_do_not_get_to_the_disk(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, sync = tiny(rounds=1), os.fsync
+
+    def fail(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("rounds.csv"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    checkpoint = tmp_path / "checkpoints" / "round-000001.ckpt"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text("state")
+    with pytest.raises(OSError, match="No space left"):
+        save(config, tmp_path)
+    assert checkpoint.exists()
     assert not (tmp_path / "summary.json").exists()

@@ -15,6 +15,10 @@ from fedbench.store.metrics import METRICS
 class Trial:
     summary: dict[str, Any] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    proxy: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"proxy": self.proxy}
 
     def table(self, name: str) -> pd.DataFrame:
         return self.tables.get(name, pd.DataFrame())
@@ -217,3 +221,59 @@ def test_curvature_and_best_weights_are_those_of_a_known_landscape() -> None:
     assert read("best_lambda_0", trial) == pytest.approx(0.5)
     assert read("best_off_centre", trial) == pytest.approx(np.linalg.norm(np.array([0.5, 0.7 / 3, 0.8 / 3]) - 1 / 3))
     assert read("best_skewness_0", trial) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_spread_over_draws_is_that_of_a_pool_without_end() -> None:
+    # Accuracy as the mean of something over the drawn images: then the correction is exact, whatever the pool.
+    rng = np.random.default_rng(1)
+    images, pool = rng.normal(0.5, 0.1, 400), METRICS.get("draw_spread").pool
+    assert pool is not None
+    for size in (40, 200, 360):
+        proxy = {"size": size, "pool": len(images)}
+        draws = [float(rng.permutation(images)[:size].mean()) for _ in range(4000)]
+        found = pool([Trial({"final_accuracy": value}, proxy=proxy) for value in draws])
+        assert found == pytest.approx(100 * images.std() / size**0.5, rel=0.05)
+    whole = {"size": 50, "pool": None}
+    assert pool([Trial({"final_accuracy": value}, proxy=whole) for value in (0.5, 0.6)]) is None
+
+
+def every(step: int, values: Any, total: int = 100) -> Trial:
+    """A run that recorded something in every so many rounds; rounds.csv has a row for all, indicators.csv has not."""
+    recorded = range(step, total + 1, step)
+    table = pd.DataFrame({"round": range(1, total + 1), "test_accuracy": np.nan}).set_index("round")
+    table.loc[list(recorded), "test_accuracy"] = values
+    indicators = pd.DataFrame({"round": recorded, "name": "lambda_balanced", "value": values})
+    return Trial({"rounds": total}, {"rounds": table.reset_index(), "indicators": indicators})
+
+
+def test_the_last_ten_rounds_are_rounds_not_the_last_ten_that_were_recorded() -> None:
+    trial = every(5, [0.2] * 18 + [0.4, 0.6])  # rounds 5, 10, ... 95, 100
+    assert read("late_test_accuracy", trial) == pytest.approx(50.0)
+    assert read("balanced_late", trial) == pytest.approx(0.5)
+    ended = every(45, [0.2, 0.4])  # rounds 45 and 90 of 100
+    assert read("late_test_accuracy", ended) is None
+    assert read("balanced_late", ended) is None
+
+
+def test_the_first_two_rounds_are_rounds_not_the_first_two_that_were_recorded() -> None:
+    assert read("balanced_early", every(1, [0.2, 0.4] + [0.9] * 98)) == pytest.approx(0.3)
+    assert read("balanced_early", every(2, [0.2] + [0.9] * 49)) == pytest.approx(0.2)
+    assert read("balanced_early", every(5, [0.2] + [0.9] * 19)) is None
+
+
+def test_a_fall_is_over_ten_rounds_however_few_of_them_are_recorded() -> None:
+    accuracy = [0.5] * 10 + [0.8, 0.8] + [0.5] * 8  # rounds 55 and 60 of 100, in every fifth round
+    assert read("fall_test_accuracy", every(5, accuracy)) == pytest.approx(30.0)
+
+
+def test_a_run_that_is_no_longer_than_the_window_cannot_fall() -> None:
+    for length in (3, 10):
+        assert read("fall_test_accuracy", rounds(test_accuracy=[0.9] * (length - 1) + [0.1])) is None
+    assert read("fall_test_accuracy", rounds(test_accuracy=[0.9] * 10 + [0.1])) == pytest.approx(8.0)
+
+
+def test_a_jump_is_from_a_round_to_the_next_one() -> None:
+    assert read("jumps_test_accuracy", every(5, [0.1, 0.9] * 10)) is None
+    table = every(5, [0.1, 0.9] * 10).table("rounds")
+    table.loc[97:, "test_accuracy"] = [0.50, 0.52, 0.50]  # the last three rounds are all recorded
+    assert read("jumps_test_accuracy", Trial({"rounds": 100}, {"rounds": table})) == pytest.approx(2.0)

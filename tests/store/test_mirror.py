@@ -7,7 +7,7 @@ import pytest
 
 from fedbench import TrialConfig
 from fedbench.simulation import Record, Simulation
-from fedbench.simulation.checkpoint import StopFile, Stopped
+from fedbench.simulation.checkpoint import Stopped, StopRequest
 from fedbench.store.execute import execute
 from fedbench.store.mirror import Mirror, check_place, forget, opened
 from fedbench.store.store import Store
@@ -39,7 +39,7 @@ def run(config: TrialConfig, store: Store, uri: str, stop: int = 0) -> tuple[lis
     store.prepare()
     folder = store.checkpoints(config.hash)
     with Mirror(uri, config.hash, folder, warnings.append) as mirror:
-        execute(config, store, None, [Hear(heard), StopFile(sign, folder)], mirror=mirror)
+        execute(config, store, None, [Hear(heard), StopRequest(sign.exists, folder)], mirror=mirror)
     return rounds, warnings
 
 

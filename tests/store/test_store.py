@@ -7,16 +7,16 @@ from fedbench import TrialConfig, UserError
 from fedbench.reports.report import make_report
 from fedbench.simulation import Record, Simulation
 from fedbench.specs.expand import expand
+from fedbench.store import entry as entry_module
 from fedbench.store import execute as module
-from fedbench.store import store as store_module
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.terminal.estimate import estimate
-from tests.helpers import Hear
+from tests.helpers import Hear, forge
 from tests.reports.helpers import fill
 
 Make = Callable[..., TrialConfig]
-hashed = store_module._sha256
+read_file = entry_module.read_file
 
 
 def test_a_finished_trial_is_stored_and_never_run_again(tiny: Make, tmp_path: Path) -> None:
@@ -49,7 +49,8 @@ def test_a_damaged_entry_is_moved_aside_reported_and_run_again(tiny: Make, tmp_p
 def test_a_mark_that_says_something_else_than_the_summary_is_damage_too(tiny: Make, tmp_path: Path) -> None:
     marker = execute(tiny(), Store(tmp_path), None).path / "trial.json"
     sound = marker.read_text()
-    for wrong in (sound.replace('"final_accuracy": 0.', '"final_accuracy": 1.'), sound.replace('"done"', '"gone"', 1)):
+    changes = (('"final_accuracy": 0.', '"final_accuracy": 1.'), ('"done"', '"diverged"'))
+    for wrong in (sound.replace(*change, 1) for change in changes):
         assert wrong != sound
         marker.write_text(wrong)
         fresh = Store(tmp_path)
@@ -153,7 +154,8 @@ def test_a_cost_is_estimated_beside_trials_of_methods_that_are_not_here(tiny: Ma
     store, study = Store(tmp_path), expand("smoke", "quick", changes={}, only={}, seeds=[8])
     fill(store, study, lambda labels, seed: 0.5)
     for trial in store.all():
-        (trial.path / "config.yaml").write_text("method: {name: somebodys_own}\n")
+        (trial.path / "config.yaml").touch()
+        forge(trial.path, "config.yaml", lambda _: "method: {name: somebodys_own}\n")
     cost = estimate([tiny(rounds=2)], store)
     assert cost.seconds > 0
     assert "1 probed" in cost.source
@@ -161,20 +163,21 @@ def test_a_cost_is_estimated_beside_trials_of_methods_that_are_not_here(tiny: Ma
 
 def test_files_are_verified_once_a_command(tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     execute(tiny(), Store(tmp_path), None)
-    store, summed = Store(tmp_path), list[str]()
+    store, read = Store(tmp_path), list[str]()
 
-    def sum_of(path: Path) -> str:
-        summed.append(path.name)
-        return hashed(path)
+    def noted(path: Path) -> bytes:
+        read.append(path.name)
+        return read_file(path)
 
-    monkeypatch.setattr(store_module, "_sha256", sum_of)
+    monkeypatch.setattr(entry_module, "read_file", noted)
     first = store.get(tiny().hash)
-    count = len(summed)
+    assert first is not None
+    assert sorted(read) == sorted(["trial.json", *first.sums])
+    count = len(read)
     assert count > 5
     assert store.get(tiny().hash) is first
-    assert len(summed) == count
     assert store.status(tiny().hash) == "done"
-    assert len(summed) == count
+    assert len(read) == count
 
 
 def test_a_table_that_is_changed_by_its_reader_is_read_anew(tiny: Make, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from fedbench.config import score_rounds
 from fedbench.simulation import Record
 from fedbench.store.summary import correlations, critical_round, rounds_to_accuracy, summarise
 
@@ -24,6 +25,16 @@ def test_the_final_score_is_the_mean_of_the_last_ten_rounds() -> None:
     assert (summary["best_accuracy"], summary["best_round"], summary["last_accuracy"]) == (0.2, 200, 0.2)
 
 
+@pytest.mark.parametrize(
+    ("rounds", "scored"),
+    [(1, 1), (2, 2), (3, 3), (8, 3), (16, 3), (39, 3), (40, 4), (64, 6), (99, 9), (100, 10), (500, 10)],
+)
+def test_a_tenth_of_the_rounds_is_scored_but_at_least_three_and_at_most_ten(rounds: int, scored: int) -> None:
+    assert score_rounds(rounds) == scored
+    last = range(rounds - scored + 1, rounds + 1)
+    assert summarise(run_of(rounds), rounds)["final_accuracy"] == pytest.approx(sum(last) / scored / 1000)
+
+
 def test_indicators_are_means_of_rounds_90_to_110_of_200() -> None:
     summary = summarise(run_of(200), 200)
     assert summary["middle_gamma"] == pytest.approx(100)
@@ -31,8 +42,9 @@ def test_indicators_are_means_of_rounds_90_to_110_of_200() -> None:
 
 
 def test_a_short_run_uses_what_it_has() -> None:
+    summary = summarise(run_of(2), 2)
+    assert summary["final_accuracy"] == pytest.approx(0.0015)
     summary = summarise(run_of(5), 5)
-    assert summary["final_accuracy"] == pytest.approx(0.003)
     assert summary["middle_gamma"] == 2.0
 
 

@@ -33,9 +33,13 @@ class TrialData(Protocol):
         """One of the trial's CSV files, without its suffix; empty if there is none."""
         ...
 
+    def settings(self) -> Mapping[str, Any]:
+        """The trial's settings, nested, as config.yaml holds them."""
+        ...
+
 
 Reader = Callable[[TrialData], float | None]
-Reducer = Callable[["pd.Series[float]"], float]
+Reducer = Callable[["pd.Series[float]", int], float]  # of what was recorded, by round; and how many rounds the run has
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Metric:
     """`label`: name and unit, for axes; `digits` after the point; `pool`: the metric of several trials together.
 
     `better`: the one of several values that is the best, where there is such a thing; `alone`: whether one trial has
-    it, too.
+    it, too; `reaches`: whether a finished trial without a number is one that did not reach what the metric waits for.
     """
 
     label: str
@@ -52,6 +56,7 @@ class Metric:
     pool: Callable[[Sequence[TrialData]], float | None] | None = None
     better: Literal["higher", "lower"] | None = None
     alone: bool = True
+    reaches: bool = False
 
 
 class Metrics(Registry[Metric]):
@@ -110,8 +115,7 @@ def column(name: str, reduce: Reducer, factor: float = 1.0) -> Reader:
 
     def read(trial: TrialData) -> float | None:
         rounds = trial.table("rounds")
-        values = rounds.set_index("round")[name].dropna() if name in rounds else ()
-        return factor * float(reduce(values)) if len(values) else None
+        return reduced(trial, rounds.set_index("round")[name], reduce, factor) if name in rounds else None
 
     return read
 
@@ -121,31 +125,46 @@ def indicator(name: str, reduce: Reducer) -> Reader:
 
     def read(trial: TrialData) -> float | None:
         table = trial.table("indicators")
-        values = table.loc[table["name"] == name, "value"].dropna() if len(table) else ()
-        return float(reduce(values)) if len(values) else None
+        if table.empty:
+            return None
+        return reduced(trial, table[table["name"] == name].set_index("round")["value"], reduce)
 
     return read
 
 
-def early(values: "pd.Series[float]") -> float:
+def reduced(trial: TrialData, values: "pd.Series[float]", reduce: Reducer, factor: float = 1.0) -> float | None:
+    """A reduction of what a trial recorded, by round; None where it recorded nothing that counts."""
+    known = values.dropna()
+    if not len(known):
+        return None
+    value = factor * float(reduce(known, int(trial.summary.get("rounds") or known.index.max())))
+    return None if value != value else value
+
+
+def early(values: "pd.Series[float]", rounds: int) -> float:
     """The mean over the first tenth of the rounds, or the first value if there is none so early."""
-    first = values[values.index <= max(1, round(EARLY * values.index.max()))]
+    first = values[values.index <= max(1, round(EARLY * rounds))]
     return float(first.mean() if len(first) else values.iloc[0])
 
 
-def late(values: "pd.Series[float]") -> float:
-    """The mean of the last ten rounds."""
-    return float(values.iloc[-LAST_ROUNDS:].mean())
+def late(values: "pd.Series[float]", rounds: int) -> float:
+    """The mean of the last ten rounds, of those that are recorded; nan if none is."""
+    return float(values[values.index > rounds - LAST_ROUNDS].mean())
 
 
-def last(values: "pd.Series[float]") -> float:
-    """The last one."""
+def last(values: "pd.Series[float]", rounds: int) -> float:
+    """The last one that is recorded."""
     return float(values.iloc[-1])
 
 
-def mean(values: "pd.Series[float]") -> float:
-    """The mean over all rounds."""
+def mean(values: "pd.Series[float]", rounds: int) -> float:
+    """The mean over all rounds that are recorded."""
     return float(values.mean())
+
+
+def highest(values: "pd.Series[float]", rounds: int) -> float:
+    """The highest one."""
+    return float(values.max())
 
 
 def quartile_skewness(values: ArrayLike) -> float:

@@ -7,6 +7,7 @@ from fedbench.store.metrics.base import (
     Reader,
     TrialData,
     column,
+    highest,
     indicator,
     late,
     mean,
@@ -43,13 +44,13 @@ def gained_at_critical(trial: TrialData) -> float | None:
     return float(100 * (scored.iloc[0] - chance) / (final - chance)) if len(scored) and final > chance else None
 
 
-def first_two(values: "pd.Series[float]") -> float:
-    """The mean of the first two rounds."""
-    return float(values.iloc[:2].mean())
+def first_two(values: "pd.Series[float]", rounds: int) -> float:
+    """The mean of the first two rounds, of those that are recorded; nan if none is."""
+    return float(values[values.index <= 2].mean())
 
 
 register_metric("critical_round", Metric("critical point (round)", summary("critical_round"), 1))
-register_metric("coherence_peak", Metric("peak of the local gradient coherence", column("coherence_mean", max), 3))
+register_metric("coherence_peak", Metric("peak of the local gradient coherence", column("coherence_mean", highest), 3))
 register_metric("coherence_late", Metric("local gradient coherence, last 10 rounds", column("coherence_mean", late), 3))
 register_metric(
     "gained_at_critical",

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from fedbench.config.identity import LAST_ROUNDS
 from fedbench.indicators.base import Column
 from fedbench.simulation.record import columns
-from fedbench.store.metrics.base import EARLY, METRICS, Metric, Reducer, TrialData, early, late, mean, quartile_skewness
+from fedbench.store.metrics.base import (
+    EARLY,
+    METRICS,
+    Metric,
+    Reducer,
+    TrialData,
+    early,
+    late,
+    mean,
+    quartile_skewness,
+    reduced,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,31 +26,41 @@ if TYPE_CHECKING:
 NORMAL = 1.4826  # standard deviations of a normal distribution in its median deviation
 
 
-def first_half(values: "pd.Series[float]") -> float:
+def first_half(values: "pd.Series[float]", rounds: int) -> float:
     """The mean over the first half of the rounds, or the first value if there is none so early."""
-    first = values[values.index <= values.index.max() / 2]
+    first = values[values.index <= rounds / 2]
     return float(first.mean() if len(first) else values.iloc[0])
 
 
-def fall(values: "pd.Series[float]") -> float:
-    """How far the mean of the last ten rounds is below the highest mean of any ten in a row."""
-    means = values.rolling(min(LAST_ROUNDS, len(values))).mean()
+def fall(values: "pd.Series[float]", rounds: int) -> float:
+    """How far the mean of the last ten rounds is below the highest mean of any ten in a row, of what is recorded.
+
+    nan where nothing is recorded in the last ten rounds, or where there are no others: a run of ten rounds cannot fall.
+    """
+    if rounds <= LAST_ROUNDS:
+        return float("nan")
+    whole = values.reindex(range(1, rounds + 1))
+    means = whole.rolling(LAST_ROUNDS, min_periods=1).mean().iloc[LAST_ROUNDS - 1 :]
     return float(means.max() - means.iloc[-1])
 
 
-def variation(values: "pd.Series[float]") -> float:
+def variation(values: "pd.Series[float]", rounds: int) -> float:
     """How much it varies over rounds, after the first tenth: the median deviation in percent of the median.
 
     Scaled so that it is the relative standard deviation of normal values; single outliers do not count.
     """
-    later = values[values.index > EARLY * values.index.max()]
+    later = values[values.index > EARLY * rounds]
     median = later.median()
     return float(100 * NORMAL * (later - median).abs().median() / abs(median)) if median else float("nan")
 
 
-def jumps(values: "pd.Series[float]") -> float:
-    """How far it jumps from one round to the next, up or down: the mean over the second half of the rounds."""
-    return float(values[values.index > values.index.max() / 2].diff().abs().mean())
+def jumps(values: "pd.Series[float]", rounds: int) -> float:
+    """How far it jumps from one round to the next, up or down: the mean over the second half of the rounds.
+
+    Rounds that follow each other count, and no others; nan where no two of them are recorded.
+    """
+    later = values.reindex(range(rounds // 2 + 1, rounds + 1))
+    return float(later.diff().abs().mean())
 
 
 class Family(NamedTuple):
@@ -59,7 +80,9 @@ FAMILIES = {
     "fall_": Family("test_accuracy", fall, "fall from its peak to the end"),
     "jumps_": Family("test_accuracy", jumps, "mean jump from round to round, second half"),
     "variation_": Family("r", variation, "variation over rounds, %", unit=False),
-    "skewness_": Family("r", quartile_skewness, "skewness over rounds, by quartiles", unit=False),
+    "skewness_": Family(
+        "r", lambda values, _: quartile_skewness(values), "skewness over rounds, by quartiles", unit=False
+    ),
 }
 POOLED = ("skewness_",)  # of several trials: over the rounds of all of them
 
@@ -83,8 +106,7 @@ def _reduced(known: Column, family: Family, trials: Sequence[TrialData]) -> floa
     import pandas as pd
 
     values = pd.concat([_by_round(known, trial) for trial in trials])
-    value = family.reduce(values) if len(values) else float("nan")
-    return None if value != value else value * (known.factor if family.unit else 1.0)
+    return reduced(trials[0], values, family.reduce, known.factor if family.unit else 1.0)
 
 
 def _by_round(known: Column, trial: TrialData) -> "pd.Series[float]":

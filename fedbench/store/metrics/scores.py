@@ -50,7 +50,8 @@ def rounds_to(percent: float) -> Reader:
 def _rounds_to(percent: str) -> Metric | None:
     if not percent.replace(".", "", 1).isdigit() or float(percent) > 100:
         return None
-    return Metric(f"rounds to {float(percent):g} % test accuracy", rounds_to(float(percent)), 1, better="lower")
+    label = f"rounds to {float(percent):g} % test accuracy"
+    return Metric(label, rounds_to(float(percent)), 1, better="lower", reaches=True)
 
 
 METRICS.family("rounds_to_", "rounds_to_80", _rounds_to)

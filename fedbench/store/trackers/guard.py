@@ -4,12 +4,14 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from fedbench.base.environment import variables
+from fedbench.base.text import IN_ADDRESS, without_passwords
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName, name_alone
 from fedbench.simulation import Callback, Record, Simulation
@@ -23,7 +25,6 @@ REST = 60.0  # seconds for which a process leaves a tracker alone that has faile
 REACH = 5.0  # seconds for an address to answer
 SECRET = re.compile(r"KEY|TOKEN|PASSWORD|SECRET|CREDENTIAL", re.IGNORECASE)  # in a variable's name
 SHORTEST = 6  # letters of a secret that can be told from a word
-IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+(?=@)")  # user:password@
 
 _resting: dict[str, tuple[float, str]] = {}  # by tracker: until when, and why
 
@@ -154,27 +155,12 @@ def guarded(name: str, failed: Callable[[str], None]) -> Iterator[None]:
         failed(f"--track {name}: stopped tracking ({without_secrets(_line(error))})")
 
 
-@contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for a while."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def without_secrets(text: str) -> str:
     """A text in which no password of an address and no secret of the environment stands."""
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) >= SHORTEST:
             text = text.replace(value, "***")
-    return IN_ADDRESS.sub("***", text)
+    return without_passwords(text)
 
 
 def reach(address: str) -> None:

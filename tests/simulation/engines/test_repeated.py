@@ -26,7 +26,7 @@ SERVERS: dict[str, dict[str, Any]] = {
     "server_ft": {"method__epochs": 5},
     "server_ft, adam kept": {"method__epochs": 5, "method__optimizer_state": "keep"},
     "server_ft, sgd kept": {"method__epochs": 5, "method__optimizer": "sgd", "method__optimizer_state": "keep"},
-    "fltrust": {"method__epochs": 5},
+    "fltrust": {"method__steps": 15},
 }
 BATCHES = {"proxy__size": 20, "method__batch_size": 8}  # two full ones and a rest of four in an epoch
 

@@ -1,0 +1,42 @@
+"""Text for the terminal: without passwords, and without characters that a terminal obeys."""
+
+import re
+import sys
+import unicodedata
+from typing import TextIO
+
+HIDDEN = "***"
+# In an address, user:password@. A password may contain a slash that should have been escaped; a user alone may not.
+IN_ADDRESS = re.compile(r"(?<=://)(?:[^\s/@:]*:\S+|[^\s/@]+)(?=@)")
+IN_QUERY = re.compile(r"(?<=[?&])([^\s=&]*(?:key|token|secret|password|credential|sig)[^\s=&]*=)[^\s&]+", re.IGNORECASE)
+
+
+def without_passwords(text: str) -> str:
+    """A text in which no address shows who logs in, or a secret of its query.
+
+    >>> without_passwords("s3://me:secret@bucket/runs?region=x&access_key=abc")
+    's3://***@bucket/runs?region=x&access_key=***'
+    """
+    return IN_QUERY.sub(rf"\g<1>{HIDDEN}", IN_ADDRESS.sub(HIDDEN, text))
+
+
+def printable(text: str) -> str:
+    r"""A text as a terminal may show it: characters that it would obey, or that would hide others, are spelled out.
+
+    Line breaks stay.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character == "\n" or unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def say(text: object, stream: TextIO | None = None) -> None:
+    """Print a line at once, to standard output unless told otherwise. What others wrote is shown, never obeyed."""
+    print(printable(str(text)), file=stream or sys.stdout, flush=True)

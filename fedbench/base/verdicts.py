@@ -1,0 +1,206 @@
+"""Decisions about one number a seed: intervals, p values and verdicts that are wrong no more often than they promise.
+
+A sample has seeds as its first axis, then none, one or two axes of points, then any others (many samples at a time).
+nan: a seed that has no number. Infinite: one side of a comparison diverged and the other did not; minus infinity counts
+against what is claimed. No number is put in its place: see `_Columns`. Where one side diverged in all n seeds and the
+other in none, the p value is 4^-n: if both sides diverge with the same probability u, this has the probability
+(u (1 - u))^n, which is largest at u = 1/2.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Verdict = Literal["holds", "fails", "open", "no data"]
+ERROR = 0.025  # how often "holds" is said at most where it is false; and likewise "fails"
+LEAST_DIVERGED = 3  # seeds that must all diverge to decide something
+BY_CHANCE = 0.25  # the largest probability, for two sides that are alike, that the first diverges and the second not
+Reduce = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a claim says of its points [points, ...]: which of their differences counts.
+
+    axes: how many axes of points it has; low, high: reduce the lower and the upper bounds of all points to one; parts:
+    into how many parts the error of each bound is split, given the shape of the points (Bonferroni's correction, which
+    is the first step of Holm's procedure, and all that is needed to know whether there is any such point).
+    """
+
+    axes: int
+    low: Reduce
+    high: Reduce
+    parts: Callable[[Sequence[int]], tuple[int, int]]
+
+
+def _max(values: Array) -> Array:
+    return np.asarray(np.fmax.reduce(values, axis=0))
+
+
+def _min(values: Array) -> Array:
+    return np.asarray(np.fmin.reduce(values, axis=0))
+
+
+ONE = Rule(0, np.asarray, np.asarray, lambda _: (1, 1))
+"""A single difference [seeds]."""
+SOME = Rule(1, _max, _max, lambda shape: (shape[0], 1))
+"""Some of several differences [seeds, points] is positive: Holm over points; fails if each of them is negative."""
+EVERY = Rule(1, _min, _min, lambda shape: (1, shape[0]))
+"""Each of several differences [seeds, points] is positive; fails if some is negative, Holm over points."""
+INNER = Rule(
+    2,
+    lambda values: _max(np.fmin.reduce(values, axis=1)),
+    lambda values: _min(np.fmax.reduce(values, axis=0)),
+    lambda shape: (shape[0], shape[1]),
+)
+"""Some inner point is above both ends [seeds, inner points, ends]: Holm over inner points; fails if one end is above
+all inner points, each end with half of the error."""
+
+
+class Judgement(NamedTuple):
+    """What a sample says of a claim, each of it an array over samples (or a number).
+
+    value: the mean difference that counts (nan: none); low, high: its bounds, each wrong in at most 2.5 % of all cases;
+    holds, fails: p values of both decisions; n: the seeds with a number; known: whether there is anything at all.
+    """
+
+    value: Array
+    low: Array
+    high: Array
+    holds: Array
+    fails: Array
+    n: NDArray[np.int64]
+    known: NDArray[np.bool_]
+
+    @property
+    def verdicts(self) -> NDArray[np.str_]:
+        """The verdict on every sample."""
+        decided = np.where(self.holds <= ERROR, "holds", np.where(self.fails <= ERROR, "fails", "open"))
+        return np.where(self.known, decided, "no data")
+
+    @property
+    def p(self) -> Array:
+        """The p value of the decision that is nearer, in either direction."""
+        return np.asarray(np.minimum(1.0, 2 * np.minimum(self.holds, self.fails)))
+
+
+def judge(
+    sample: ArrayLike,
+    low: float = 0.0,
+    high: float = np.inf,
+    rule: Rule = ONE,
+    also: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
+) -> Judgement:
+    """Judge the claim that what counts lies between `low` and `high`.
+
+    It holds if it lies above the one and below the other, and fails if it lies beyond one of them. also: p values of a
+    second test, that it is larger and that it is smaller, which must decide likewise.
+    """
+    columns = _Columns.of(np.asarray(sample, float))
+    above, below = _p_above(columns, low, rule), _p_below(columns, low, rule)
+    holds = np.maximum(np.maximum(above, _p_below(columns, high, rule)), also[0])
+    fails = np.maximum(np.minimum(below, _p_above(columns, high, rule)), also[1])
+    first, second = rule.parts(columns.mean.shape)
+    axes = tuple(range(rule.axes))
+    return Judgement(
+        value=rule.low(columns.middle),
+        low=rule.low(columns.bound(-1, ERROR / first)),
+        high=rule.high(columns.bound(1, ERROR / second)),
+        holds=np.asarray(holds),
+        fails=np.asarray(fails),
+        n=np.asarray(columns.n.max(axis=axes)),
+        known=np.asarray(columns.known.any(axis=axes)),
+    )
+
+
+def deciding(sample: ArrayLike, rule: Rule) -> int:
+    """The point of one sample whose mean difference is the one that counts."""
+    means = _Columns.of(np.asarray(sample, float)).middle
+    by_point = means if rule.axes < 2 else np.fmin.reduce(means, axis=1)
+    return int(np.flatnonzero(by_point == rule.low(means))[0])
+
+
+def _p_above(columns: "_Columns", bound: float, rule: Rule) -> Array:
+    """The p value of what counts being above a bound."""
+    parts, _ = rule.parts(columns.mean.shape)
+    return np.asarray(np.minimum(1.0, -rule.low(-columns.p(bound, 1)) * parts))
+
+
+def _p_below(columns: "_Columns", bound: float, rule: Rule) -> Array:
+    """The p value of what counts being below a bound."""
+    _, parts = rule.parts(columns.mean.shape)
+    return np.asarray(np.minimum(1.0, rule.high(columns.p(bound, -1)) * parts))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Mean, standard error and number of seeds of every point, over the seeds that have a finite number.
+
+    sure: infinite where all seeds (three or more) are, on the same side: the one diverged in every seed, the other in
+    none; else 0. mixed: some are infinite, so nothing is decided. by_chance: the p value where it is sure.
+    """
+
+    mean: Array
+    error: Array
+    n: NDArray[np.int64]
+    sure: Array
+    mixed: NDArray[np.bool_]
+    by_chance: float
+
+    @classmethod
+    def of(cls, sample: Array) -> "_Columns":
+        finite = np.isfinite(sample)
+        n = finite.sum(0)
+        mean = np.where(finite, sample, 0.0).sum(0) / np.maximum(n, 1)
+        squares = np.where(finite, np.where(finite, sample, 0.0) - mean, 0.0) ** 2
+        error = np.sqrt(squares.sum(0) / np.maximum(n - 1, 1) / np.maximum(n, 1))
+        enough = len(sample) >= LEAST_DIVERGED
+        ends = [np.where((sample == end).all(0) & enough, end, 0.0) for end in (np.inf, -np.inf)]
+        sure = ends[0] + ends[1]
+        return cls(mean, error, n, sure, np.isinf(sample).any(0) & (sure == 0), BY_CHANCE ** len(sample))
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether there is anything about a point."""
+        return np.asarray((self.n > 0) | self.mixed | (self.sure != 0))
+
+    @property
+    def middle(self) -> Array:
+        """The mean, infinite where that is sure; nan where no seed has a number."""
+        return np.where(self.sure != 0, self.sure, np.where(self.n > 0, self.mean, np.nan))
+
+    def bound(self, side: int, error: float) -> Array:
+        """The bound of the mean below (side -1) or above (1) it, which is wrong in so many cases."""
+        from scipy.special import stdtrit  # late; scipy.stats has it too, but takes a second to import
+
+        half = stdtrit(np.maximum(self.n - 1, 1), 1 - error) * self.error
+        decided = (self.sure != 0) & (self.by_chance <= error)
+        open_ = self.mixed | (self.n < 2)
+        return np.where(decided, self.sure, np.where(open_, side * np.inf, self.mean + side * half))
+
+    def p(self, bound: float, side: int) -> Array:
+        """The p value of the mean being above (side 1) or below (-1) a bound, by Student's t or by divergence."""
+        from scipy.special import stdtr
+
+        if np.isinf(bound):
+            return np.full(self.mean.shape, 0.0 if side * bound < 0 else 1.0)
+        apart = side * (self.mean - bound)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(self.error > 0, apart / self.error, np.sign(apart) * np.inf)
+        p = np.where(np.isnan(t), 0.5, stdtr(np.maximum(self.n - 1, 1), -t))
+        p = np.where(self.mixed | (self.n < 2), 1.0, p)
+        return np.where(self.sure != 0, np.where(side * self.sure > 0, self.by_chance, 1.0), p)
+
+
+def q_values(p: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's: of all claims with a q of at most 5 %, at most 5 % are false in expectation."""
+    values = np.asarray(p, dtype=float)
+    order = np.argsort(values)
+    scaled = values[order] * (len(values) / np.arange(1, len(values) + 1))
+    found = np.empty_like(values)
+    found[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    return [float(q) for q in np.clip(found, 0.0, 1.0)]

@@ -1,0 +1,40 @@
+"""The most memory that a run has taken, of its process and of its GPU."""
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start counting peak memory from now, where the system lets us."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # not Linux, or not allowed: the peak is then that of the whole process
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory(device: torch.device) -> dict[str, int | None]:
+    """Peak bytes of the process's resident memory and, on a GPU, of torch's: in tensors, and reserved in all."""
+    gpu = device.type == "cuda"
+    return {
+        "peak_memory_bytes": _peak_resident(),
+        "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated(device) if gpu else None,
+        "peak_gpu_reserved_bytes": torch.cuda.max_memory_reserved(device) if gpu else None,
+    }
+
+
+def _peak_resident() -> int:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -3,10 +3,10 @@
 from typing import Literal
 
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method
-from fedbench.methods.learned import PAPER_BN, LearnedSettings, WeightLearner
+from fedbench.methods.learned import PAPER_BN, LearnedGammaSettings, WeightLearner
 
 
-class AdaptiveGWSSettings(LearnedSettings):
+class AdaptiveGWSSettings(LearnedGammaSettings):
     """Settings of the learned gamma."""
 
     name: Literal["adaptive_gws"] = "adaptive_gws"
@@ -21,6 +21,7 @@ class AdaptiveGWS(Method[AdaptiveGWSSettings]):
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Learn gamma alone."""
-        learner = WeightLearner(cohort, server, self.settings)
-        learner.run(self.settings.epochs, learn_gamma=True, learn_lambda=False)
+        s = self.settings
+        learner = WeightLearner(cohort, server, s)
+        learner.run(s.epochs, learn_gamma=True, learn_lambda=False, max_gamma=s.max_gamma)
         return learner.update()

@@ -4,6 +4,9 @@ A round of the paper's Algorithm 1, from a method's point of view:
 
     correction(state, ...)   what clients add to their gradient           (FedProx, FedDyn; default nothing)
     aggregate(cohort, ...)   w_g' = gamma * sum_i lambda_i w_i, or any other rule
+
+Vectors [P] and [Q], and the rows of [m, P] and [m, Q], are in the order that `FlatModel` states: 4-d weights lie
+channels-last. `Cohort.layers.tensors` gives views of them in the tensors' true shapes.
 """
 
 from abc import ABC, abstractmethod
@@ -45,6 +48,11 @@ class MethodSettings(Strict):
     @property
     def proxy_as_client(self) -> bool:
         """Whether the proxy set takes part in every round as one more client."""
+        return False
+
+    @property
+    def proxy_repeated(self) -> bool:
+        """Whether its images are repeated up to the number of an average client, for a client's steps and weight."""
         return False
 
     @property
@@ -122,7 +130,7 @@ class Cohort:
     w: the global model before the round [P]; W: the clients' models [m, P]; B: their running statistics [m, Q];
     buffers: the statistics that a model on the server starts from [Q]; bn: the rule for them; global_lr: eta_g;
     num_clients: n, all clients, sampled or not; sizes: numbers of samples |D_i| [m], int64; work: their local training;
-    layers: the spans of [P]; reported: what clients tell because the method's settings ask for it (`reports`).
+    layers: the pieces of [P]; reported: what clients tell because the method's settings ask for it (`reports`).
     """
 
     round: int

@@ -13,8 +13,8 @@ class FedAdagradSettings(MomentSettings):
     """The server's Adagrad."""
 
     name: Literal["fedadagrad"] = "fedadagrad"
-    lr: Positive = 0.1
-    """step size"""
+    lr: Positive = 0.01
+    """step size; the first step moves every weight by about this much, so 0.1 would undo the initial model"""
     beta1: Share = 0.0
     """decay of the first moment"""
 

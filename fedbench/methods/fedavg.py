@@ -1,7 +1,8 @@
-"""FedAvg: data-size weights."""
+"""FedAvg: the clients' mean, by data sizes or uniform."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from fedbench.base.fields import Later
 from fedbench.methods.base import (
     Cohort,
     Method,
@@ -11,16 +12,17 @@ from fedbench.methods.base import (
     State,
     Update,
     register_method,
-    size_weighted,
 )
 
 
 class FedAvgSettings(MethodSettings):
-    """A control for methods that use the proxy set's labels."""
+    """Controls: for methods that do without data sizes, and for methods that use the proxy set's labels."""
 
     name: Literal["fedavg"] = "fedavg"
-    proxy_client: bool = False
-    """train on the proxy set as one more client"""
+    weights: Annotated[Literal["uniform", "size"], Later()] = "size"
+    """of clients in the mean: all the same, or by data size"""
+    proxy_client: bool | Literal["repeated"] = False
+    """train on the proxy set as one more client; repeated: with its images repeated up to an average client's number"""
 
     @property
     def proxy_use(self) -> ProxyUse:
@@ -30,15 +32,21 @@ class FedAvgSettings(MethodSettings):
     @property
     def proxy_as_client(self) -> bool:
         """As the setting says."""
-        return self.proxy_client
+        return bool(self.proxy_client)
+
+    @property
+    def proxy_repeated(self) -> bool:
+        """As the setting says."""
+        return self.proxy_client == "repeated"
 
 
 @register_method()
 class FedAvg(Method[FedAvgSettings]):
-    """w_g' = sum_i (|D_i| / |D|) w_i over the cohort."""
+    """w_g' = sum_i lambda_i w_i over the cohort, lambda_i = |D_i| / |D|, or 1 / m with uniform weights."""
 
     Settings = FedAvgSettings
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
-        """Average by data sizes."""
-        return size_weighted(cohort)
+        """Average, as the weights say."""
+        lambda_ = cohort.p if self.settings.weights == "size" else cohort.uniform
+        return Update(w=cohort.combine(lambda_), lambda_=lambda_)

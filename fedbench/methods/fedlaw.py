@@ -3,10 +3,10 @@
 from typing import Literal
 
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method
-from fedbench.methods.learned import PAPER_BN, LearnedSettings, WeightLearner
+from fedbench.methods.learned import PAPER_BN, LearnedGammaSettings, WeightLearner
 
 
-class FedLAWSettings(LearnedSettings):
+class FedLAWSettings(LearnedGammaSettings):
     """Settings of the learned weights."""
 
     name: Literal["fedlaw"] = "fedlaw"
@@ -21,6 +21,7 @@ class FedLAW(Method[FedLAWSettings]):
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
         """Learn both at once."""
-        learner = WeightLearner(cohort, server, self.settings)
-        learner.run(self.settings.epochs, learn_gamma=True, learn_lambda=True)
+        s = self.settings
+        learner = WeightLearner(cohort, server, s)
+        learner.run(s.epochs, learn_gamma=True, learn_lambda=True, max_gamma=s.max_gamma)
         return learner.update()

@@ -4,10 +4,10 @@ from typing import Literal
 
 from fedbench.base.fields import Positive, Whole
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method
-from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearner
+from fedbench.methods.learned import PAPER_BN, LearnedGammaSettings, Swa, WeightLearner
 
 
-class FedLAWSWASettings(LearnedSettings):
+class FedLAWSWASettings(LearnedGammaSettings):
     """Both stages of learning."""
 
     name: Literal["fedlaw_swa"] = "fedlaw_swa"
@@ -31,6 +31,9 @@ class FedLAWSWA(Method[FedLAWSWASettings]):
         s = self.settings
         learner = WeightLearner(cohort, server, s)
         for gamma_stage in (True, False) if s.order == "gamma_first" else (False, True):
-            swa = None if gamma_stage else Swa(s.swa_start, s.swa_lr)
-            learner.run(s.epochs // 2, learn_gamma=gamma_stage, learn_lambda=not gamma_stage, swa=swa)
+            if gamma_stage:
+                learner.run(s.epochs // 2, learn_gamma=True, learn_lambda=False, max_gamma=s.max_gamma)
+            else:
+                swa = Swa(s.swa_start, s.swa_lr)
+                learner.run(s.epochs // 2, learn_gamma=False, learn_lambda=True, swa=swa)
         return learner.update()

@@ -60,6 +60,11 @@ class FedLWSSettings(MethodSettings):
         return self.inner.proxy_as_client
 
     @property
+    def proxy_repeated(self) -> bool:
+        """As the method inside says."""
+        return self.inner.proxy_repeated
+
+    @property
     def reports(self) -> tuple[Report, ...]:
         """As the method inside."""
         return self.inner.reports

@@ -1,6 +1,6 @@
 """FLTrust: the server trains on a root set of its own and trusts clients that move its way (Cao et al., NDSS 2021)."""
 
-from itertools import chain
+from itertools import chain, count, islice
 from typing import Literal
 
 import torch
@@ -16,8 +16,8 @@ class FLTrustSettings(MethodSettings):
     """Training on the root set, which is the proxy set: the same images and labels that FedLAW learns from."""
 
     name: Literal["fltrust"] = "fltrust"
-    epochs: Count | None = None
-    """the server's epochs over the proxy set; null for the clients' local epochs"""
+    steps: Count | None = None
+    """the server's steps of SGD in a round; null for as many as a client of the cohort takes in the mean"""
     batch_size: Count | None = None
     """proxy images in a batch; null for the clients' batch size"""
     lr: Positive | None = None
@@ -56,7 +56,11 @@ class FLTrust(Method[FLTrustSettings]):
         return Update(w=cohort.towards(w), lambda_=share.to(cohort.p), metrics=found)
 
     def train(self, cohort: Cohort, server: Server) -> Tensor:
-        """The global model after local SGD on the proxy set, momentum from rest [P]."""
+        """The global model after SGD on the proxy set, momentum from rest [P]; with as many steps as a client takes.
+
+        Its paper has the same number of local iterations for the server and the clients; the same number of epochs over
+        a small proxy set would be far fewer, and its updates as much shorter.
+        """
         s, work, model, proxy = self.settings, cohort.work, server.model, server.proxy
         model.load(cohort.w, cohort.buffers)
         model.train()
@@ -70,6 +74,7 @@ class FLTrust(Method[FLTrustSettings]):
             sgd.step()
 
         repeated = server.repeated(step)
-        for index in chain.from_iterable(proxy.batches(rng, size) for _ in range(s.epochs or work.epochs)):
+        steps = s.steps or max(1, round(float(work.steps.mean())))
+        for index in islice(chain.from_iterable(proxy.batches(rng, size) for _ in count()), steps):
             repeated(index)
         return model.w.clone()

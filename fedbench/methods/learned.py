@@ -8,20 +8,23 @@ W [m, P] is analytic: with g the gradient of L at the combined model,
 With a global learning rate, w_i stands for w_g + eta_g (w_i - w_g).
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from torch.optim.swa_utils import SWALR
 
-from fedbench.base.fields import Count, Positive, Whole
+from fedbench.base.fields import Count, Later, Positive, Whole
 from fedbench.methods.base import BatchNormRule, Cohort, MethodSettings, PathPoint, ProxyUse, Server, Update
 from fedbench.methods.optimisers import Adam
 
+AtLeastOne = Annotated[float, Field(ge=1, le=1e30)]
 PAPER_BN: BatchNormRule = "proxy"
 SWA_COSINE_EPOCHS = 100  # T_max of the schedule before averaging starts
 SWA_ANNEAL_EPOCHS = 10  # how long the change to the averaging learning rate takes
@@ -49,6 +52,14 @@ class LearnedSettings(MethodSettings):
     def proxy_use(self) -> ProxyUse:
         """Images and labels."""
         return "labelled"
+
+
+class LearnedGammaSettings(LearnedSettings):
+    """Settings of methods that learn gamma."""
+
+    max_gamma: Annotated[AtLeastOne | None, Later()] = None
+    """the largest gamma that may be learned, at least 1: a larger one is set back to it after each server step; null
+    for no bound"""
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,10 @@ class ExpBase:
         """dL/dy from dL/dgamma."""
         return self.gamma(y) * d_gamma
 
+    def bound(self, y: Tensor, max_gamma: float) -> None:
+        """Set y back, in place, to where gamma is at most `max_gamma`."""
+        y.clamp_(max=math.log(max_gamma))
+
 
 class QuadBase(ExpBase):
     """lambda_i = x_i^2 / sum_j x_j^2 from x_i = sqrt(p_i); gamma = y^2 from y = 1."""
@@ -110,6 +125,10 @@ class QuadBase(ExpBase):
     def pull_back_gamma(self, y: Tensor, d_gamma: Tensor) -> Tensor:
         """dL/dy from dL/dgamma."""
         return 2 * y * d_gamma
+
+    def bound(self, y: Tensor, max_gamma: float) -> None:
+        """Set y back, in place, to where gamma is at most `max_gamma`."""
+        y.clamp_(-math.sqrt(max_gamma), math.sqrt(max_gamma))
 
 
 BASES = {"exp": ExpBase, "quad": QuadBase}
@@ -147,7 +166,15 @@ class WeightLearner:
         noted = torch.stack(self._noted).tolist() if self._noted else []
         return tuple(PathPoint(gamma, tuple(lambda_), loss) for gamma, loss, *lambda_ in noted)
 
-    def run(self, epochs: int, *, learn_gamma: bool, learn_lambda: bool, swa: Swa | None = None) -> None:
+    def run(
+        self,
+        epochs: int,
+        *,
+        learn_gamma: bool,
+        learn_lambda: bool,
+        max_gamma: float | None = None,
+        swa: Swa | None = None,
+    ) -> None:
         """One stage: a fresh Adam over the chosen parts, the others held fixed."""
         adam = Adam([self.x] * learn_lambda + [self.y] * learn_gamma)
         fixed_mean = None if learn_lambda else self._mean()
@@ -156,6 +183,8 @@ class WeightLearner:
         def step(index: Tensor, numbers: Tensor) -> None:
             last_loss.copy_(self.gradient(index, fixed_mean, learn_gamma=learn_gamma, learn_lambda=learn_lambda))
             adam.step(numbers)
+            if max_gamma is not None:
+                self.base.bound(self.y, max_gamma)
 
         repeated, averaged = self.server.repeated(step), list[Tensor]()
         for epoch, rate in enumerate(rates(self.settings, epochs, swa)):

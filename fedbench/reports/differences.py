@@ -17,7 +17,7 @@ from fedbench.reports.tables import Place, fill_tables
 from fedbench.reports.values import Trials
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import named, text_label
-from fedbench.store.folder import stored_config
+from fedbench.store.folder import config_of
 from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store, StoredTrial
 
@@ -56,13 +56,13 @@ def trials_in(study: ScaledStudy, store: Store) -> Trials:
         for trial in store.all():
             hash_ = _hash_today(trial)
             if hash_ in study.trials and hash_ not in found:
-                found[hash_] = trial.scored_over(study.score_rounds)
+                found[hash_] = trial.scored_over(study.score.rounds)
     return found
 
 
 def _hash_today(trial: StoredTrial) -> str | None:
     try:
-        return stored_config(trial.path).hash
+        return config_of(trial).hash
     except UserError:  # no settings, as of a trial that failed, or of something that is not here
         return None
 
@@ -139,9 +139,10 @@ def _seen(trials: Trials) -> dict[str, set[str]]:
             content = json.loads(trial.read("environment.json"))
         except FileNotFoundError:  # a trial that failed has none
             continue
-        for name, value in content.items():
-            if name != "earlier":
-                seen.setdefault(name, set()).add(str(value))
+        for place in (content, *content.get("earlier", ())):
+            for name, value in place.items():
+                if name != "earlier":
+                    seen.setdefault(name, set()).add(str(value))
     return seen
 
 

@@ -39,6 +39,8 @@ KNOWN = (
     *("FedBE, 100 steps", "Server-FT, 2 steps", "adaptive GWS, 100 steps", "attentive LAW, 100 steps"),
     *("trimmed mean, NNM", "geometric median, NNM", "FedLAW, quadratic", "FedLAW (SWA), reversed"),
     *("Server-FT, 100 epochs", "FedLWS on FedLAW", "FedAWA (released code)", "FedProx as in the authors' code"),
+    *("FedAvg, uniform weights", "FedLAW (SWA) as in the authors' code", "FedAvg + proxy as an average client"),
+    *("FedExP, no momentum",),
 )
 
 

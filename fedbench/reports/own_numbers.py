@@ -3,17 +3,21 @@
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+import numpy as np
+
+from fedbench.base.verdicts import Array
 from fedbench.reports.tables import places
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import Label, Show
 from fedbench.specs.paper import paper_numbers
 from fedbench.store.metrics import METRICS
 
-SEED = 0  # the paper's numbers are means over its seeds: they are read as those of one
 
+def paper_reader(study: ScaledStudy, show: Show) -> Callable[[Sequence[Cell], str], Array]:
+    """Reads the paper's number of cells for a metric (itself, or against the baseline); nan where it gives none.
 
-def paper_reader(study: ScaledStudy, show: Show) -> Callable[[Sequence[Cell], str], dict[int, float]]:
-    """Reads the paper's number of cells for a metric (itself, or against the baseline); nothing where it gives none."""
+    The paper's numbers are means over its seeds: they are read as those of one seed.
+    """
     known = _known(study)
 
     def number(cells: Sequence[Cell], metric: str) -> float | None:
@@ -27,13 +31,13 @@ def paper_reader(study: ScaledStudy, show: Show) -> Callable[[Sequence[Cell], st
             return None
         return plain - other if show == "difference" else 100 * (plain - other) / other
 
-    def read(cells: Sequence[Cell], metric: str) -> dict[int, float]:
+    def read(cells: Sequence[Cell], metric: str) -> Array:
         whole = number(cells, metric)
         if whole is None and not METRICS.get(metric).pool:
             parts = [number([cell], metric) for cell in cells]
             there = [part for part in parts if part is not None]
             whole = fmean(there) if len(there) == len(cells) else None
-        return {} if whole is None else {SEED: whole}
+        return np.array([np.nan if whole is None else whole])
 
     return read
 

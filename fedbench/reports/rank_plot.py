@@ -1,4 +1,4 @@
-"""The critical-difference diagram as a plot beside the others: mean ranks on a line, and who cannot be told apart."""
+"""The diagram of ranks as a plot beside the others: mean ranks on a line, and who cannot be told apart."""
 
 import math
 from pathlib import Path
@@ -20,8 +20,8 @@ def draw_ranks(ranks: Ranks, folder: Path) -> list[Path]:
     """Write ranks.png, .svg and .pdf; nothing of fewer than two cells that have all competitors."""
     if ranks.mean.cells < 2:
         return []
-    groups = alike([float(rank) for rank in ranks.mean.ranks], ranks.mean.critical)
-    rows = math.ceil(len(ranks.names) / 2) + len(groups) / 2 + 2.5
+    groups = alike(ranks.ahead)
+    rows = math.ceil(len(ranks.names) / 2) + len(groups) / 2 + 1.5
     with canvas(1, 1, (WIDTH, ROW * rows), "none") as (figure, axes):
         _draw(axes[0, 0], ranks, groups)
         below(figure, explained(ranks))
@@ -30,8 +30,8 @@ def draw_ranks(ranks: Ranks, folder: Path) -> list[Path]:
 
 def explained(ranks: Ranks) -> str:
     """What the diagram shows."""
-    test = "CD: critical difference (Nemenyi, 5 %); bars join who is within it"
-    return f"mean rank over {ranks.mean.cells} cells, 1 is best; {test}"
+    bars = f"bars join who cannot be told apart (5 %, Holm over pairs{f'; {ranks.too_few}' if ranks.too_few else ''})"
+    return f"mean rank over {ranks.mean.cells} cell{'s' if ranks.mean.cells != 1 else ''}, 1 is best; {bars}"
 
 
 def _draw(ax: "Axes", ranks: Ranks, groups: list[tuple[int, int]]) -> None:
@@ -40,13 +40,11 @@ def _draw(ax: "Axes", ranks: Ranks, groups: list[tuple[int, int]]) -> None:
     half, top = math.ceil(count / 2), 0.5 * len(groups) + 1
     ax.set_axis_off()
     beside = 0.45 * (count - 1)
-    ax.set(xlim=(1 - beside, count + beside), ylim=(top + half, -2.2))
+    ax.set(xlim=(1 - beside, count + beside), ylim=(top + half, -1.2))
     ax.plot([1, count], [0, 0], color="black", linewidth=1)
     for rank in range(1, count + 1, max(1, round(count / 12))):
         ax.plot([rank, rank], [0, -0.25], color="black", linewidth=1)
         ax.text(rank, -0.4, str(rank), ha="center", va="bottom", fontsize=8)
-    ax.plot([1, min(count, 1 + ranks.mean.critical)], [-1.6, -1.6], color="black", linewidth=2.5, clip_on=False)
-    ax.text(1 - 0.03 * (count - 1), -1.6, f"CD {ranks.mean.critical:.2f}", ha="right", va="center", fontsize=8)
     for number, (first, last) in enumerate(groups):
         ax.plot([mean[first], mean[last]], [0.5 * (number + 1)] * 2, color="black", linewidth=3)
     for k, name in enumerate(ranks.names):

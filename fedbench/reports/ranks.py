@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedbench.base.ranking import Array, Estimate, MeanRanks, improvements, iqm, mean_ranks
+from fedbench.base.ranking import Ahead, Array, MeanRanks, fewest_cells, improvements, mean_ranks
 from fedbench.reports.looks import slots
 from fedbench.reports.values import Trials
 from fedbench.specs.expand import ScaledStudy
@@ -18,15 +18,14 @@ from fedbench.specs.parts import RanksSpec
 class Ranks:
     """Competitors from the best mean rank on. slots: their looks; margin: points within which two are no different.
 
-    ahead: [i][j] is the probability that i is ahead of j, and over how many cells; missing, diverged: trials of each;
-    cells: that have any result; empty: that have none.
+    ahead: [i][j] is the probability that i is ahead of j; missing, diverged: trials of each; cells: that have any
+    result; empty: that have none.
     """
 
     names: Sequence[str]
     slots: Sequence[int]
     mean: MeanRanks
-    iqm: Sequence[Estimate]
-    ahead: Sequence[Sequence[tuple[Estimate, int]]]
+    ahead: Sequence[Sequence[Ahead]]
     missing: Sequence[int]
     diverged: Sequence[int]
     left_out: Sequence[str]
@@ -39,28 +38,36 @@ class Ranks:
         """What follows, in one sentence."""
         if len(self.names) < 2:
             return "There is nothing to compare."
-        behind = next((j for j in range(1, len(self.names)) if self._told_apart(0, j)), None)
+        if self.too_few:
+            return f"no two can be told apart: {self.too_few}"
+        behind = next((j for j in range(1, len(self.names)) if self.ahead[0][j].sure), None)
         first = self._alike(0)
         if behind is None:
             return f"{self._listed(first)} cannot be told apart"
-        p, cells = self.ahead[0][behind]
+        found = self.ahead[0][behind]
         lead = f"{self.names[0]} is ahead of {self.names[behind]}: "
-        lead += f"probability {p.text} over {cells} cells"
+        lead += f"probability {found.text} over {found.cells} cells, p {found.p:.2g}"
         if len(first) == 1:
             first = self._alike(behind)
         return f"{lead}; {self._listed(first)} cannot be told apart" if len(first) > 1 else lead
+
+    @property
+    def too_few(self) -> str:
+        """Why no two can be told apart whatever the scores are, in words; empty if they can."""
+        pairs = len(self.names) * (len(self.names) - 1) // 2
+        most = max((found.cells for row in self.ahead for found in row), default=0)
+        takes = fewest_cells(pairs)
+        there = "there is 1 cell" if most == 1 else f"there are {most} cells"
+        named = "1 pair" if pairs == 1 else f"{pairs} pairs"
+        return f"{there}, and for {named} it takes at least {takes}" if most < takes else ""
 
     def _alike(self, first: int) -> list[int]:
         """One and those after it of whom none can be told apart from any other of them."""
         group = [first]
         for other in range(first + 1, len(self.names)):
-            if not any(self._told_apart(one, other) or self._told_apart(other, one) for one in group):
+            if not any(self.ahead[one][other].sure or self.ahead[other][one].sure for one in group):
                 group.append(other)
         return group
-
-    def _told_apart(self, one: int, other: int) -> bool:
-        """Whether one is ahead of the other, with all of the interval above one half."""
-        return self.ahead[one][other][0].low > 0.5
 
     def _listed(self, numbers: Sequence[int]) -> str:
         names = [self.names[number] for number in numbers]
@@ -69,7 +76,10 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Scores:
-    """Final accuracies in percent [cells, seeds, competitors], nan where there is none; diverged: trials of each."""
+    """Final accuracies in percent [cells, seeds, competitors]; diverged: trials of each.
+
+    nan where there is none, minus infinity where a trial diverged.
+    """
 
     axis: str
     labels: Sequence[Label]
@@ -81,7 +91,7 @@ class Scores:
 def study_ranks(study: ScaledStudy, trials: Trials) -> Ranks | None:
     """Ranks along the study's axis for them, by final accuracy; None if it has none, or fewer than two there.
 
-    A trial that diverged counts as chance level. One that is missing is left out of every pair that needs it.
+    A trial that diverged is behind all that did not. One that is missing is left out of every pair that needs it.
     """
     scores = study_scores(study, trials)
     return rank(scores) if scores else None
@@ -99,7 +109,6 @@ def rank(scores: Scores, elsewhere: Sequence[str] = ()) -> Ranks | None:
         names=[names[k] for k in order],
         slots=[slots(scores.labels)[scores.labels[k]] for k in order],
         mean=mean._replace(ranks=np.sort(mean.ranks)),
-        iqm=[iqm(values[:, :, k]) for k in order],
         ahead=improvements(values[:, :, order], scores.margin),
         missing=[int(np.isnan(values[:, :, k]).sum()) for k in order],
         diverged=[scores.diverged[k] for k in order],
@@ -112,6 +121,8 @@ def rank(scores: Scores, elsewhere: Sequence[str] = ()) -> Ranks | None:
 
 def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
     """What is ranked of a study: its cells without the axis, its seeds, the labels of the axis; None if it has none."""
+    if study.study.variance and not study.study.ranks:
+        return None  # its cells are repetitions of one experiment, not different ones
     spec = study.study.ranks or RanksSpec()
     if spec.axis not in study.axes or len(study.axes[spec.axis]) < 2:
         return None
@@ -126,7 +137,7 @@ def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
             if trial and trial.status == "done":
                 values[places[key], number, k] = 100 * float(trial.summary["final_accuracy"])
             elif trial and trial.status == "diverged":
-                values[places[key], number, k] = 100 / config.dataset.num_classes
+                values[places[key], number, k] = -np.inf
                 diverged[k] += 1
     return Scores(spec.axis, labels, values, diverged, spec.margin)
 
@@ -152,11 +163,10 @@ def ranks_frame(ranks: Ranks) -> pd.DataFrame:
     """ranks.csv: a row a competitor, with the probability that it is ahead of each of the others."""
     rows = []
     for k, name in enumerate(ranks.names):
-        middle = ranks.iqm[k]
-        row = {"name": name, "mean_rank": ranks.mean.ranks[k], "critical_difference": ranks.mean.critical}
+        row = {"name": name, "mean_rank": ranks.mean.ranks[k]}
         row |= {"friedman_p": ranks.mean.p, "cells": ranks.mean.cells}
-        row |= {"iqm": middle.value, "iqm_low95": middle.low, "iqm_high95": middle.high}
         row |= {"missing": ranks.missing[k], "diverged": ranks.diverged[k]}
-        others = {f"ahead of {other}": ranks.ahead[k][j][0].value for j, other in enumerate(ranks.names) if j != k}
-        rows.append({**row, **others})
+        others = [(other, ranks.ahead[k][j]) for j, other in enumerate(ranks.names) if j != k]
+        row |= {f"ahead of {other}": found.value for other, found in others}
+        rows.append({**row, **{f"p against {other}": found.p for other, found in others}})
     return pd.DataFrame(rows)

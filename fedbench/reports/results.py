@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fedbench.base.errors import UserError, unknown
-from fedbench.reports.beside import beside
+from fedbench.config import TrialConfig
+from fedbench.reports.beside import noted
 from fedbench.reports.claims import Finding, check_claims
 from fedbench.reports.figures import drawn
 from fedbench.reports.report import claims_frame, mixed, rounds_frame, trials_frame
@@ -16,10 +17,12 @@ from fedbench.reports.sheets import Entry, Sheet
 from fedbench.reports.shown import claims_sheet, note, sheet
 from fedbench.reports.tables import Tables, cells_frame, fill_tables, layout
 from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.names import text_label, text_labels
 from fedbench.store.store import StoredTrial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import nn
 
 
 class Results:
@@ -57,7 +60,7 @@ class Results:
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table by its name, as it stands in the paper: the mean in every column."""
         specs = self.study.study.tables
-        return {name: layout(specs[name], filled, beside(specs[name], filled)) for name, filled in self._filled.items()}
+        return {name: layout(specs[name], filled, *noted(specs[name], filled)) for name, filled in self._filled.items()}
 
     @property
     def figures(self) -> list[str]:
@@ -73,6 +76,45 @@ class Results:
             if made is None:
                 raise UserError(f"figure '{name}': no trial that it could show is done")
             return made[0]
+
+    def model(
+        self, hash_: str | None = None, *, only: Mapping[str, Any] | None = None, seed: int | None = None
+    ) -> "nn.Module":
+        """The final model of one trial, which `study --save-model` keeps: a plain module on the CPU, in eval mode.
+
+        hash_: the trial's hash, or its first characters; or only, seed: the trial's place on the axes, such as
+        {"method": "FedAvg", "data.alpha": 0.1}, and its seed, as far as they are needed to tell it from the others.
+        UserError where they name no trial or several, or where the trial has no model.
+        """
+        from fedbench.store.models import loaded_model
+
+        found = self._named(hash_, only or {}, seed)
+        if len(found) != 1:
+            named = f"{len(found)} trials match" if found else "no trial matches"
+            raise UserError(f"model: {named}; name one by its hash, or by only={{axis: label}} and seed=")
+        (config,) = found.values()
+        trial = self.stored.get(config.hash)
+        if trial is None or trial.status != "done":
+            ended = trial.status if trial else "not stored"
+            raise UserError(f"model: trial {config.hash[:12]} is {ended}; only a trial that is done has a final model")
+        if not trial.model.is_file():
+            again = "run its study with --save-model --fresh"
+            raise UserError(f"model: trial {config.hash[:12]} was stored without its model; to get it, {again}")
+        return loaded_model(trial.model, config)
+
+    def _named(self, hash_: str | None, only: Mapping[str, Any], seed: int | None) -> dict[str, TrialConfig]:
+        """The trials of the study that have this hash, these labels and this seed, as far as they are given."""
+        for axis in only:
+            if axis not in self.study.axes:
+                raise UserError(f"model: {unknown('axis', axis, self.study.axes)}")
+        picked = {axis: text_labels(labels) for axis, labels in only.items()}
+        cells = [
+            cell
+            for cell in self.study.cells
+            if all(text_label(cell.labels[axis]) in labels for axis, labels in picked.items())
+        ]
+        configs = {c.hash: c for cell in cells for s, c in cell.trials.items() if seed is None or s == seed}
+        return {name: config for name, config in configs.items() if name.startswith(hash_ or "")}
 
     @cached_property
     def _filled(self) -> Tables:

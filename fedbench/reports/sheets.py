@@ -12,6 +12,7 @@ LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    "†": r"$\dagger$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{character: f"${character}$" for character in "<>|"},
 }
@@ -19,16 +20,20 @@ LATEX = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A number in a table, as text: its spread where it has one, what stands behind it, whether it is the best."""
+    """A number in a table, as text: its spread where it has one, what stands behind it, whether it is the best.
+
+    mark: a sign right after the number and its spread, which the caption explains.
+    """
 
     number: str
     spread: str = ""
     rest: str = ""
     best: bool = False
+    mark: str = ""
 
     def text(self, pm: str = " ± ", bold: tuple[str, str] = ("", "")) -> str:
         """All of it in one."""
-        written = self.number + (f"{pm}{self.spread}" if self.spread else "") + self.rest
+        written = self.number + (f"{pm}{self.spread}" if self.spread else "") + self.mark + self.rest
         return written.join(bold) if self.best else written
 
 
@@ -116,7 +121,7 @@ def _size(sheet: Sheet) -> str:
 def _latex_cell(cell: str | Entry, numeric: bool, wrapped: bool) -> str:
     """A text, or the two halves of a number; a word among numbers is in the middle of both."""
     if isinstance(cell, Entry):
-        behind = (f"~$\\pm$~{cell.spread}" if cell.spread else "") + _minus(cell.rest).replace(" ", "~")
+        behind = (f"~$\\pm$~{cell.spread}" if cell.spread else "") + _minus(cell.mark + cell.rest).replace(" ", "~")
         halves = (_minus(cell.number), behind)
         return " & ".join(rf"\textbf{{{half}}}" if cell.best and half else half for half in halves)
     if numeric:

@@ -32,7 +32,8 @@ RESERVED = {
         "paper",
         "failed",
     ),
-    *("low95", "high95", "difference", "difference_low95", "difference_high95", "paper_difference"),
+    *("low95", "high95", "difference", "difference_low95", "difference_high95", "difference_n", "paper_difference"),
+    *("reached", "finished"),
     *("accuracy_final", "accuracy_best", "accuracy_last", "mean_diverged_as_chance"),
 }
 
@@ -52,10 +53,12 @@ def check_study(stem: str, study: Study) -> None:
         for name in names:
             if not FILE_NAME.fullmatch(name):
                 raise ConfigError(f"{stem}: {kind}.{name}: becomes a file's name; use letters, digits, - and _")
-    if "ranks" in study.plots:
-        raise ConfigError(f"{stem}: plots.ranks: the diagram of ranks is called so; choose another name")
+    for name in ("ranks", "variance"):
+        if name in study.plots:
+            raise ConfigError(f"{stem}: plots.{name}: a file of every report is called so; choose another name")
     _check_labels(stem, study)
     _check_baseline(stem, study)
+    _check_sources(stem, study)
     check_marks(stem, study, known_labels(study))
     for name in study.tables:
         paper_numbers(stem, study, name)
@@ -84,6 +87,24 @@ def _check_points(stem: str, study: Study) -> None:
                     raise ConfigError(f"{stem}: grid.{axis}: sets seed; name seeds under seeds")
                 if (other := owners.setdefault(key, axis)) != axis:
                     raise ConfigError(f"{stem}: grid.{axis}: sets {key}, as the axis '{other}' does; leave it to one")
+
+
+def _check_sources(stem: str, study: Study) -> None:
+    """What differs between the trials of a row of variance components must be a source that the study names."""
+    if study.variance is None:
+        return
+    rows, sources = study.variance.rows, set(study.variance.sources.values())
+    for scale in study.scales.values():
+        for axis, points in {**study.grid, **scale.grid}.items():
+            named = points.values() if isinstance(points, dict) else [{axis: None}]
+            keys = sorted({key for point in named for key in leaves(nest(point, stem))})
+            if axis not in rows and (others := [key for key in keys if key not in sources]):
+                raise ConfigError(
+                    f"{stem}: variance: the axis '{axis}' changes {others[0]}, which is no source; "
+                    "name the axis under rows, or the setting under sources"
+                )
+        if len(scale.seeds or study.seeds) > 1 and "seed" not in sources:
+            raise ConfigError(f"{stem}: variance: there are several seeds; name one seed, or seed under sources")
 
 
 def _check_baseline(stem: str, study: Study) -> None:
@@ -134,6 +155,8 @@ def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
     yield from ((f"skip.{number}", where) for number, where in enumerate(study.skip, start=1))
     yield "baseline", {axis: [label] for axis, label in study.baseline.items()}
     yield "ranks", {study.ranks.axis: []} if study.ranks else {}
+    if study.variance:
+        yield "variance", {**{axis: [] for axis in study.variance.rows}, **study.variance.where}
     for name, table in study.tables.items():
         yield f"tables.{name}", {**{axis: [] for axis in table.axes}, **table.where}
     for name, plot in study.plots.items():

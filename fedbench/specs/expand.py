@@ -18,6 +18,7 @@ from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
 from fedbench.specs.marks import marked
 from fedbench.specs.names import Axis, Label, Mark, ScaleName, Where, named, text_label, variant_name
+from fedbench.specs.parts import ScoreSpec
 from fedbench.specs.study import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
@@ -40,7 +41,7 @@ class ScaledStudy:
     """A study at one scale, expanded: what is run and tabled.
 
     axes: the labels of each axis that were picked; whole: all that the scale has; changed: base settings that options
-    changed; picked: in words, what they picked; score_rounds: the final score is the mean of so many last rounds;
+    changed; picked: in words, what they picked; score: what the final score is;
     source: its name, or its file, as it was given; modules: what --import named; base: the settings of all cells.
     """
 
@@ -52,7 +53,7 @@ class ScaledStudy:
     cells: Sequence[Cell]
     changed: Settings
     picked: Sequence[str]
-    score_rounds: int
+    score: ScoreSpec
     source: str = ""
     modules: Sequence[str] = ()
     base: Settings = field(default_factory=dict)
@@ -67,14 +68,24 @@ class ScaledStudy:
         """All different trials by their hash."""
         return {trial.hash: trial for cell in self.cells for trial in cell.trials.values()}
 
+    @cached_property
+    def proxy_draws(self) -> set[int]:
+        """The draws of the proxy set that its trials use."""
+        return {trial.proxy.draw for trial in self.trials.values()}
+
+    @cached_property
+    def by_labels(self) -> dict[tuple[Label, ...], Cell]:
+        """All cells by their labels, in the order of the axes."""
+        return {tuple(cell.labels.values()): cell for cell in self.cells}
+
     def labels(self, axis: str, where: Where) -> list[Label]:
         """The labels of an axis that a condition leaves: those that it names, or all if this scale has none of them."""
-        named = [label for label in self.whole[axis] if label in where.get(axis, [])] or self.whole[axis]
+        named = set(self.whole[axis]).intersection(where.get(axis, [])) or set(self.whole[axis])
         return [label for label in self.axes[axis] if label in named]
 
     def select(self, where: Where) -> list[Cell]:
         """The cells that a condition leaves, in the order of the axes."""
-        left = {axis: self.labels(axis, where) for axis in self.axes}
+        left = {axis: set(self.labels(axis, where)) for axis in self.axes}
         return [cell for cell in self.cells if all(cell.labels[axis] in left[axis] for axis in left)]
 
     def name_of(self, cell: Cell, seed: int) -> RunName:
@@ -130,11 +141,19 @@ def expand_study(
     if not cells:
         by = "what --only names, the study skips" if only else "the study skips everything"
         raise ConfigError(f"{stem}: nothing is left to run: {by}")
-    score = spec.score or study.score
     picked = [f"{key}={','.join(map(text_label, _labels(axes)[key]))}" for key in only]
     picked += [f"seeds={','.join(map(str, seeds))}"] if seeds else []
     scaled = ScaledStudy(
-        stem, scale, study, _labels(axes), _labels(whole), cells, counted(changes), picked, score.rounds, base=base
+        stem,
+        scale,
+        study,
+        _labels(axes),
+        _labels(whole),
+        cells,
+        counted(changes),
+        picked,
+        spec.score or study.score,
+        base=base,
     )
     _check_axes(scaled)
     _check_leftovers(scaled)
@@ -156,6 +175,7 @@ def _check_axes(study: ScaledStudy) -> None:
     claims = enumerate(study.study.claims, start=1)
     parts |= {f"claims.{number}": [*claim.names, *claim.over, *claim.where] for number, claim in claims}
     parts["baseline"] = list(study.study.baseline)
+    parts["variance"] = study.study.variance.rows if study.study.variance else []
     for name, axes in parts.items():
         if missing := [axis for axis in axes if axis not in study.whole]:
             raise ConfigError(

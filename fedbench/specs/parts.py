@@ -6,9 +6,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, model_validator
 
 from fedbench.base.errors import unknown
+from fedbench.base.explain import is_key, keys
 from fedbench.base.fields import Count, Strict, wrong
 from fedbench.base.registry import Registry
-from fedbench.config import LAST_ROUNDS
+from fedbench.config import TrialConfig, score_rounds
 from fedbench.simulation.record import columns
 from fedbench.specs.names import Show, Where
 from fedbench.store.metrics import METRICS
@@ -34,8 +35,12 @@ CurveName = Annotated[str, AfterValidator(_curve)]  # what has a value every rou
 class ScoreSpec(Strict):
     """What the final score is."""
 
-    rounds: Count = LAST_ROUNDS
-    """the mean of so many last rounds"""
+    rounds: Count | None = None
+    """the mean of so many last rounds; by default a tenth of all rounds, but at least 3 and at most 10"""
+
+    def over(self, rounds: int) -> int:
+        """How many last rounds of a run of so many rounds count."""
+        return score_rounds(rounds) if self.rounds is None else min(rounds, self.rounds)
 
 
 METHOD = "method"  # the axis that is ranked unless a file names another
@@ -56,6 +61,25 @@ class RanksSpec(Strict):
         return {"axis": given} if isinstance(given, str) else given
 
 
+def _setting(key: str) -> str:
+    if key != "seed" and not is_key(TrialConfig, key):
+        raise wrong(unknown("setting", key, keys(TrialConfig)))
+    return key
+
+
+class VarianceSpec(Strict):
+    """A table of variance components: how much of the variance between trials comes from each source of randomness."""
+
+    rows: list[str]
+    """axes: a row for every combination of their labels"""
+    sources: Annotated[dict[str, Annotated[str, AfterValidator(_setting)]], Field(min_length=1)]
+    """what differs between a row's trials: a name for each, and the setting that numbers its draws (or seed)"""
+    value: MetricName = "test_accuracy"
+    """a metric"""
+    where: Where = {}
+    """only these labels of an axis"""
+
+
 class TableSpec(Strict):
     """One table: which axes are its rows and columns, what stands in its cells."""
 
@@ -72,7 +96,7 @@ class TableSpec(Strict):
     where: Where = {}
     """only these labels of an axis"""
     costs: bool = False
-    """columns for what a round of each row costs: seconds on the server, and traffic"""
+    """what a round of each method costs: seconds on the server, and traffic"""
     pool: str | None = None
     """the name of one more column, in which the cells of a row are taken together (for metrics that can)"""
 

@@ -60,7 +60,7 @@ class Space(Strict):
     rounds: Budget | None = None
     """of a suggestion; null for those of the base"""
     score: ScoreSpec = ScoreSpec()
-    """`{rounds: N}`: a score is the mean of the last N rounds (10)"""
+    """`{rounds: N}`: a score is the mean of the last N rounds (a tenth of all, but 3 to 10)"""
     suggestion_seeds: Seeds
     """whose mean scores a suggestion"""
     seeds: Seeds
@@ -157,6 +157,10 @@ class ScaledSpace:
         """Rounds of a suggestion that is not stopped."""
         return self.suggestion(arm.fixed)[0].rounds
 
+    def score_rounds(self, arm: Arm) -> int:
+        """How many last rounds of a suggestion its score is the mean of."""
+        return self.space.score.over(self.length(arm))
+
     def shown(self, score: float) -> str:
         """A score as people read it."""
         return f"{100 * score:.2f} %" if self.space.metric == "validation_accuracy" else f"{score:.4f}"
@@ -168,9 +172,9 @@ class ScaledSpace:
     def fingerprint(self, arm: Arm) -> Settings:
         """What makes two searches the same; the budget is no part of it."""
         runs = [config.hash for settings in corners(arm.fixed, arm.parameters) for config in self.suggestion(settings)]
-        length = {"score_rounds": self.space.score.rounds} if self.space.score.rounds != LAST_ROUNDS else {}
+        scored = self.score_rounds(arm)
         return {
-            **length,
+            **({"score_rounds": scored} if scored != LAST_ROUNDS else {}),  # ten, where older searches have none
             "metric": self.space.metric,
             "rounds": self.length(arm),
             "suggestion_seeds": list(self.suggestion_seeds),
@@ -232,6 +236,7 @@ def expand_space(
         ],
     )
     _check_size(scaled)
+    _check_seeds(scaled)
     for arm in scaled.arms:
         _check(scaled, arm)
     return scaled
@@ -246,6 +251,15 @@ def _check_size(scaled: ScaledSpace) -> None:
         raise ConfigError(
             f"{scaled.name}: {runs} runs for the suggestions of each method (trials x suggestion_seeds); "
             f"must be at most {MOST_RUNS}"
+        )
+
+
+def _check_seeds(scaled: ScaledSpace) -> None:
+    """The seeds that settings were chosen by would flatter them in the table."""
+    if both := sorted(set(scaled.seeds) & set(scaled.suggestion_seeds)):
+        raise ConfigError(
+            f"{scaled.name}: seeds = {', '.join(map(str, both))}: suggestion_seeds has the same; "
+            "name other seeds for the table, for settings do well on the seeds that they were chosen by"
         )
 
 

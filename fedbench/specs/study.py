@@ -8,7 +8,17 @@ from pydantic import ConfigDict, Field, model_validator
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, one_of, wrong
 from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
-from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, MetricName, PlotSpec, RanksSpec, ScoreSpec, TableSpec
+from fedbench.specs.parts import (
+    CHECKS,
+    PLOTS,
+    ClaimSpec,
+    MetricName,
+    PlotSpec,
+    RanksSpec,
+    ScoreSpec,
+    TableSpec,
+    VarianceSpec,
+)
 from fedbench.store.metrics import METRICS
 
 
@@ -89,7 +99,7 @@ class Study(Strict):
     seeds: Seeds
     """a trial for each in every cell"""
     score: ScoreSpec = ScoreSpec()
-    """`{rounds: N}`: the final score is the mean of the last N rounds (10)"""
+    """`{rounds: N}`: the final score is the mean of the last N rounds (a tenth of all, but 3 to 10)"""
     baseline: Point = {}
     """the point that differences are taken to, seed by seed"""
     tables: Annotated[dict[str, TableSpec], Field(min_length=1)]
@@ -100,6 +110,8 @@ class Study(Strict):
     """the paper's claims, each with a check"""
     ranks: RanksSpec | None = None
     """an axis (`method`, where there is one), or `{axis, margin}`: who is ahead over all cells"""
+    variance: VarianceSpec | None = None
+    """`{rows, sources}`: how much of the variance between trials comes from each source of randomness"""
     scales: Annotated[dict[ScaleName, ScaleSpec], Field(min_length=1)]
     """what quick, paper and tiny change"""
     marks: dict[str, Mark | dict[str, Mark] | list[MarkRule]] = {}

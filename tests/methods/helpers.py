@@ -7,9 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from fedbench.methods import Cohort, LocalWork, ProxyData, Server
-from fedbench.models import FlatModel, Layers, Span
+from fedbench.models import FlatModel, Layers, TensorSpan
 
 CPU = torch.device("cpu")
+IGNORE_SIZES = {  # rules that take no notice of how many samples a client has; see test_invariance.py
+    *("feddyn", "qfedavg", "l_dawa", "fltrust", "greedy_soup"),
+    *("median", "trimmed_mean", "krum", "bulyan", "centered_clipping"),
+}
 
 
 def tiny_model(batch_norm: bool = False) -> FlatModel:
@@ -44,7 +48,7 @@ def make_cohort(*, p: Tensor, w: Tensor, W: Tensor, **changes: Any) -> Cohort:
     """A cohort of which only the models matter; the rest is plain, or as given."""
     m, P = W.shape
     work = LocalWork(torch.full((m,), 10.0, dtype=torch.float64), 1, 32, 0.1, 0.0, False, 0.0, 0.1)
-    whole = (Span("all", 0, P),)
+    whole = (TensorSpan("all", 0, P, torch.Size([P])),)
     defaults = {"round": 1, "clients": tuple(range(m)), "B": W[:, :0], "buffers": w[:0], "bn": "average"}
     defaults |= {"global_lr": 1.0, "num_clients": m, "work": work, "layers": Layers(whole, whole)}
     defaults["sizes"] = (1000 * p).round().to(torch.int64)

@@ -3,12 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedbench import TrialConfig
 from fedbench.methods import METHODS, Cohort, Method, Update
-from tests.methods.helpers import tiny_cohort, tiny_server
+from tests.methods.helpers import IGNORE_SIZES, tiny_cohort, tiny_server
 
 BY_UPDATES = ["fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedexp", "fednova", "scaffold", "feddyn"]
 BY_UPDATES += ["qfedavg", "feddisco", "fedadp"]  # rules of updates alone: a shift of all models shifts the result
@@ -56,6 +58,17 @@ def test_the_order_of_clients_does_not_matter(name: str, m: int, seed: int, data
         assert one.lambda_ is not None
         assert two.lambda_ is not None
         assert torch.allclose(one.lambda_[order], two.lambda_, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS} - {"flower"}))  # which does what its strategy does
+def test_which_rules_ignore_data_sizes_is_known(name: str) -> None:
+    """So that studies can have a row of FedAvg with uniform weights beside them."""
+    cohort = cohort_of(20, 0)
+    turned = replace(cohort, p=cohort.p.flip(0), sizes=cohort.sizes.flip(0))
+    settings = TrialConfig(**{"method.name": name}).method
+    method, server = METHODS.get(name)(settings), tiny_server()
+    one, other = (method.aggregate(each, method.start(each.num_clients, each.w), server).w for each in (cohort, turned))
+    assert torch.equal(one, other) == (name in IGNORE_SIZES)
 
 
 @given(name=st.sampled_from(BY_UPDATES), m=st.integers(1, 6), seed=st.integers(0, 99), shift=st.floats(-3, 3))

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import functional_call
 
+from fedbench.methods.adaptive_gws import AdaptiveGWS, AdaptiveGWSSettings
 from fedbench.methods.attentive_law import AttentiveLAWSettings
+from fedbench.methods.base import Update
 from fedbench.methods.fedlaw import FedLAW, FedLAWSettings
 from fedbench.methods.fedlaw_swa import FedLAWSWA, FedLAWSWASettings
 from fedbench.methods.learned import BASES, Swa, WeightLearner
@@ -71,6 +73,40 @@ def test_lambda_stays_on_the_simplex_and_gamma_positive(base: Base, m: int, lr: 
     assert float(update.lambda_.min()) >= 0
     assert update.gamma > 0
     assert len(update.path) == epochs
+
+
+@given(
+    base=st.sampled_from(["exp", "quad"]),
+    max_gamma=st.floats(1, 1.2),
+    lr=st.floats(1e-3, 0.5),
+    rule=st.sampled_from([FedLAW, FedLAWSWA, AdaptiveGWS]),
+    seed=st.integers(0, 500),
+)
+def test_gamma_never_exceeds_its_bound_and_is_untouched_below_it(
+    base: Base, max_gamma: float, lr: float, rule: Any, seed: int
+) -> None:
+    def learned(bound: float | None) -> Update:
+        server = tiny_server(seed=seed)
+        settings = rule.Settings(lr=lr, epochs=8, base=base, max_gamma=bound)
+        update: Update = rule(settings).aggregate(tiny_cohort(server, 4, seed), {}, server)
+        return update
+
+    free, bounded = learned(None), learned(max_gamma)
+    assert all(point.gamma <= max_gamma * (1 + 1e-12) for point in bounded.path)
+    assert bounded.gamma <= max_gamma * (1 + 1e-12)
+    if all(point.gamma < max_gamma for point in free.path):
+        # With one batch an epoch the path shows every step, so the bound was never met.
+        assert torch.equal(bounded.w, free.w)
+        assert bounded.path == free.path
+
+
+def test_a_gamma_that_wants_to_grow_ends_at_its_bound() -> None:
+    server = tiny_server(seed=25)
+    cohort = tiny_cohort(server, seed=25)
+    free = AdaptiveGWS(AdaptiveGWSSettings(lr=0.05, epochs=60)).aggregate(cohort, {}, server)
+    bounded = AdaptiveGWS(AdaptiveGWSSettings(lr=0.05, epochs=60, max_gamma=1.01)).aggregate(cohort, {}, server)
+    assert free.gamma > 1.02
+    assert bounded.gamma == pytest.approx(1.01, rel=1e-9)
 
 
 @pytest.mark.parametrize("base", BASES)

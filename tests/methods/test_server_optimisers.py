@@ -49,6 +49,13 @@ def test_fedyogi_moves_its_second_moment_by_the_square_alone() -> None:
         assert np.allclose(update.w.numpy(), cohort.w.numpy() + 0.1 * m / (np.sqrt(v) + 1e-2), atol=1e-12)
 
 
+def test_the_first_step_of_fedadagrad_does_not_outweigh_the_initial_model() -> None:
+    server = tiny_server()
+    cohort, method = tiny_cohort(server), FedAdagrad(FedAdagradSettings())
+    update = method.aggregate(cohort, method.start(4, cohort.w), server)
+    assert float((update.w - cohort.w).abs().max()) <= 0.01 < 0.1 * float(cohort.w.abs().mean())
+
+
 def test_fedadagrad_sums_squares() -> None:
     v: Any = 1e-4
     for cohort, update in three_rounds(FedAdagrad(FedAdagradSettings(lr=0.1, eps=1e-2))):

@@ -301,13 +301,17 @@ def test_l_dawa_of_models_along_the_global_one_is_their_uniform_mean() -> None:
     assert torch.allclose(update.w, cohort.W.mean(0), atol=1e-12)
 
 
+@pytest.mark.parametrize(("momentum", "lipschitz"), [(0.0, None), (0.9, None), (0.9, 3.0)])
 @pytest.mark.parametrize("q", [0.0, 0.1, 1.0, 3.0])
-def test_qfedavg_is_its_equations(q: float) -> None:
+def test_qfedavg_is_its_equations_with_the_curvature_that_momentum_leaves(
+    q: float, momentum: float, lipschitz: float | None
+) -> None:
     server = tiny_server()
     losses = torch.tensor([0.2, 1.0, 2.5, 0.01], dtype=torch.float64)
     cohort = tiny_cohort(server, reported={"loss": losses})
-    update = QFedAvg(QFedAvgSettings(q=q)).aggregate(cohort, {}, server)
-    L, F_, d = 1 / cohort.work.lr, losses.numpy(), (cohort.w - cohort.W).numpy()
+    cohort = replace(cohort, work=replace(cohort.work, momentum=momentum))
+    update = QFedAvg(QFedAvgSettings(q=q, lipschitz=lipschitz)).aggregate(cohort, {}, server)
+    L, F_, d = lipschitz or (1 - momentum) / cohort.work.lr, losses.numpy(), (cohort.w - cohort.W).numpy()
     delta = [F_[i] ** q * L * d[i] for i in range(4)]
     h = [q * F_[i] ** (q - 1) * np.sum((L * d[i]) ** 2) + L * F_[i] ** q for i in range(4)]
     assert np.allclose(update.w.numpy(), cohort.w.numpy() - sum(delta) / sum(h), atol=1e-12)

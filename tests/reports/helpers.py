@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedbench.base.settings import dump_yaml
 from fedbench.reports.shown import sheet
 from fedbench.reports.tables import fill_tables
 from fedbench.reports.values import Trials
@@ -40,9 +41,18 @@ ROUNDS = "round,test_accuracy,test_loss\n1,0.1,2.0\n2,0.2,1.5\n"
 
 
 def fill(
-    store: Store, study: ScaledStudy, outcome: Callable[[Mapping[str, Any], int], Any], rounds: str = ROUNDS
+    store: Store,
+    study: ScaledStudy,
+    outcome: Callable[[Mapping[str, Any], int], Any],
+    rounds: Any = ROUNDS,
+    *,
+    config_file: bool = False,
 ) -> None:
-    """Put an entry for every trial that `outcome(labels, seed)` gives an accuracy, a summary or a status for."""
+    """Put an entry for every trial that `outcome(labels, seed)` gives an accuracy, a summary or a status for.
+
+    rounds: its rounds.csv, or a function of the same arguments that gives it; config_file: whether to write a
+    config.yaml.
+    """
     for cell in study.cells:
         for seed, config in cell.trials.items():
             found = outcome(cell.labels, seed)
@@ -50,7 +60,9 @@ def fill(
                 continue
             status: Any = found if isinstance(found, str) else "done"
             with store.entry(config.hash) as folder:
-                (folder / "rounds.csv").write_text(rounds)
+                if config_file:
+                    (folder / "config.yaml").write_text(dump_yaml(config.plain()))
+                (folder / "rounds.csv").write_text(rounds(cell.labels, seed) if callable(rounds) else rounds)
                 (folder / "partition.csv").write_text("client,class,samples\n0,0,5\n0,1,4\n1,0,3\n1,1,4\n")
                 (folder / "clients.csv").write_text("round,client,lambda,samples\n1,0,0.6,9\n1,1,0.4,7\n")
                 environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}

@@ -70,6 +70,23 @@ def test_a_cell_has_all_its_views(page: StudyPage) -> None:
     assert set(table.copies) == {"CSV", "Markdown", "LaTeX"}
 
 
+def test_a_page_says_the_same_number_of_seeds_in_a_cell_as_the_table_in_markdown(tmp_path: Path) -> None:
+    """Of all cells as soon as one lacks a seed."""
+    for lost, counts in ((None, []), (9, ["3", "2", "3"] * 2)):
+        study, store = mine(tmp_path / str(lost)), Store(tmp_path / str(lost))
+
+        def score(labels: Any, seed: int, lost: int | None = lost) -> float | None:
+            return None if (labels["method.gamma"], seed) == (0.9, lost) else 0.5 + 0.01 * seed
+
+        fill(store, study, score)
+        report = make_report(study, store)
+        (table,) = study_page(study, report, report.files[0].parent, tmp_path).tables
+        cells = [cell for row in table.rows for cell in row if isinstance(cell, PageCell)]
+        for view in ("mean", "interval"):
+            assert re.findall(r"\(n=(\d)\)", " ".join(cell.texts[view] for cell in cells)) == counts
+        assert re.findall(r"\(n=(\d)\)", table.copies["Markdown"]) == counts
+
+
 def test_trials_say_how_they_ended_and_what_differs(page: StudyPage) -> None:
     assert page.counts == {"done": 15, "diverged": 1, "failed": 1, "not run": 1}
     assert len(page.trials) == 18 and not page.hidden_trials
@@ -139,7 +156,7 @@ def test_a_large_studys_page_keeps_within_3_megabytes(tmp_path: Path) -> None:
         store,
         study,
         lambda labels, seed: 0.5 + 0.001 * seed,
-        rounds="\n".join(["round,test_accuracy,test_loss", *lines]),
+        rounds=f"round,test_accuracy,test_loss\n{lines}",
     )
     trials = stored_trials(study, store)
     report = Report(fill_tables(study, trials), [], trials, check_claims(study, trials))
@@ -218,9 +235,9 @@ def test_a_parity_chart_has_one_scale_for_both() -> None:
 
 def test_a_claims_interval_is_drawn_against_zero_and_its_margin() -> None:
     findings = [
-        Finding("a", "x", "e", spread([1.0, 2.0, 3.0]), "inconclusive", bounds=(0.5, float("inf"))),
+        Finding("a", "x", "e", spread([1.0, 2.0, 3.0]), "open", bounds=(0.5, float("inf"))),
         Finding("a", "y", "e", spread([]), "no data"),
-        Finding("b", "", "e", spread([-1.0]), "inconclusive"),
+        Finding("b", "", "e", spread([-1.0]), "open"),
     ]
     first, empty, alone = page_claims(findings)
     assert first.interval and first.interval.low is not None and first.interval.high is not None

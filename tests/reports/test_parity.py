@@ -29,7 +29,7 @@ def accuracy(labels: Any, seed: int) -> float | None:
 
 def test_every_number_of_the_paper_gets_one_verdict(tmp_path: Path) -> None:
     frame = checked("methods", tmp_path, accuracy).set_index("cell")
-    assert len(frame) == 8 * 12
+    assert len(frame) == 9 * 12, "FedLAW (SWA) is there in two orders"
     assert frame.loc["FedAvg, FMNIST 100 MLP", "verdict"] == "agrees"
     assert frame.loc["FedLAW, FMNIST 100 MLP", "verdict"] == "differs"
     assert frame.loc["FedDF, FMNIST 100 MLP", "verdict"] == "not run"
@@ -128,7 +128,7 @@ def test_the_command_prints_cells_and_claims_and_writes_them(command: Any, tmp_p
     fill(store, study, accuracy)
     code, text, _ = command(main, "methods", "--scale", "paper", "--check", "--out", str(tmp_path))
     assert code == 0
-    assert "96 cells, tolerance 2.5: 1 agrees, 1 differs, 94 not run, 0 not comparable" in text
+    assert "108 cells, tolerance 2.5: 1 agrees, 1 differs, 106 not run, 0 not comparable" in text
     assert "gains over the baseline: 1 of 1 have the paper's sign" in text
     assert "FedLAW beats FedAvg [setting FMNIST 100 MLP]" in text
     assert (tmp_path / "studies" / "methods" / "paper" / "check.csv").is_file()

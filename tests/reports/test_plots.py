@@ -27,7 +27,7 @@ def test_no_two_methods_look_alike() -> None:
     plot = Curves(colour="method", panels=["clients.epochs"])
     scene = Scene(study, {}, [cell for cell in study.cells if cell.labels["clients.epochs"] == 1], None)
     looks = [(colour, plot.dash(cell, scene)) for cell, colour, _ in plot.coloured(scene)]
-    assert len(set(looks)) == len(scene.cells) == 12
+    assert len(set(looks)) == len(scene.cells) == 13
     dashes = [dash for _, dash in looks]
     assert len(set(dashes[:6])) == 6  # where there are few, nobody needs to see colours
     assert all(one != next_ for one, next_ in pairwise(dashes))

@@ -21,36 +21,47 @@ from tests.reports.test_pages import REST, mine
 Command = Callable[..., tuple[int, str, str]]
 
 
-def ranked(folder: Path, outcome: Any, more: str = "ranks: method.gamma\n") -> Ranks:
-    study, store = mine(folder, MINE + REST + more), Store(folder)
+def ranked(folder: Path, outcome: Any, more: str = "ranks: method.gamma\n", text: str = MINE) -> Ranks:
+    study, store = mine(folder, text + REST + more), Store(folder)
     fill(store, study, outcome)
     found = study_ranks(study, stored_trials(study, store))
     assert found
     return found
 
 
-def test_the_one_that_is_ahead_is_named(tmp_path: Path) -> None:
+def test_two_cells_tell_nobody_apart_and_it_is_said(tmp_path: Path) -> None:
     found = ranked(tmp_path, lambda labels, seed: 0.9 if labels["method.gamma"] == 0.9 else 0.5)
     assert list(found.names) == ["gamma 0.9", "gamma 1", "gamma 0.8"]
     assert found.mean.ranks.tolist() == [1, 2.5, 2.5]
+    assert found.sentence == "no two can be told apart: there are 2 cells, and for 3 pairs it takes at least 7"
+    frame = ranks_frame(found)
+    assert (frame["ahead of gamma 1"].iloc[0], frame["p against gamma 1"].iloc[0]) == (1, 1)
+
+
+def test_a_single_cell_is_one_cell(tmp_path: Path) -> None:
+    one = MINE.replace("data.alpha: [100, 1]", "data.alpha: [100]")
+    found = ranked(tmp_path, lambda labels, seed: 0.9 if labels["method.gamma"] == 0.9 else 0.5, text=one)
+    assert found.too_few == "there is 1 cell, and for 3 pairs it takes at least 7"
+
+
+def test_the_one_that_is_ahead_in_many_cells_is_told_apart(tmp_path: Path) -> None:
+    many = MINE.replace("data.alpha: [100, 1]", "data.alpha: [100, 50, 10, 5, 2, 1, 0.5]")
+    found = ranked(tmp_path, lambda labels, seed: 0.9 if labels["method.gamma"] == 0.9 else 0.5, text=many)
     assert found.sentence == (
-        "gamma 0.9 is ahead of gamma 1: probability 1.00 [0.54, 1.00] over 2 cells; "
+        "gamma 0.9 is ahead of gamma 1: probability 1.00 [0.59, 1.00] over 7 cells, p 0.047; "
         "gamma 1 and gamma 0.8 cannot be told apart"
     )
-    frame = ranks_frame(found)
-    assert frame["ahead of gamma 1"].iloc[0] == 1
-    assert frame["iqm"].tolist() == [90, 50, 50]
 
 
 def test_within_the_margin_none_is_ahead(tmp_path: Path) -> None:
     def close(labels: Any, seed: int) -> float:
         return 0.504 if labels["method.gamma"] == 0.9 else 0.5
 
-    assert ranked(tmp_path / "a", close).sentence == "gamma 0.9, gamma 1 and gamma 0.8 cannot be told apart"
-    assert "ahead" in ranked(tmp_path / "b", close, "ranks: {axis: method.gamma, margin: 0.1}\n").sentence
+    assert ranked(tmp_path / "a", close).ahead[0][1].value == 0.5
+    assert ranked(tmp_path / "b", close, "ranks: {axis: method.gamma, margin: 0.1}\n").ahead[0][1].value == 1
 
 
-def test_what_diverged_is_chance_and_what_is_missing_is_counted(tmp_path: Path) -> None:
+def test_what_diverged_is_behind_and_what_is_missing_is_counted(tmp_path: Path) -> None:
     def outcome(labels: Any, seed: int) -> float | str | None:
         if labels["method.gamma"] == 0.8:
             return None
@@ -60,8 +71,7 @@ def test_what_diverged_is_chance_and_what_is_missing_is_counted(tmp_path: Path) 
     assert list(found.left_out) == ["gamma 0.8"]
     assert list(found.names) == ["gamma 0.9", "gamma 1"]
     assert list(found.missing) == [2, 2] and list(found.diverged) == [0, 2]
-    assert found.iqm[1].low == 10  # ten classes
-    assert found.ahead[0][1][0].value == 0.75
+    assert found.ahead[0][1].value == 0.75  # it diverged in one of two seeds, and was as good in the other
 
 
 def test_a_report_has_ranks_where_there_is_an_axis_for_them(tmp_path: Path) -> None:
@@ -82,7 +92,7 @@ def test_the_diagram_has_everybody_at_its_rank_and_joins_who_is_alike(tmp_path: 
     assert [one.name for one in page.diagram.ranked] == ["gamma 0.9", "gamma 1", "gamma 0.8"]
     assert [one.left for one in page.diagram.ranked] == [True, True, False]
     assert first.x < rest[0].x == rest[1].x
-    assert page.diagram.bars == [(first.x - 3, rest[0].x + 3, page.diagram.bars[0][2])]  # two cells tell nobody apart
+    assert page.diagram.bars == [(first.x - 3, rest[1].x + 3, page.diagram.bars[0][2])]  # two cells tell nobody apart
 
 
 SECOND = (MINE + REST).replace("[1.0, 0.9, 0.8]", "[1.0, 0.9, 0.7]").replace("[8, 9, 10]", "[8, 9]")
@@ -104,7 +114,7 @@ def test_several_studies_are_ranked_over_all_their_cells(tmp_path: Path, command
     code, text, error = command(main, "--ranks", one, two, "--out", str(tmp_path))
     assert (code, error) == (0, "")
     assert "ranks over 4 cells" in text
-    assert "gamma 0.9 is ahead of gamma 1: probability 1.00 [0.69, 1.00] over 4 cells" in text
+    assert "no two can be told apart: there are 4 cells, and for 1 pair it takes at least 6" in text
     assert "left out, not in all studies or without results: gamma 0.8, gamma 0.7" in text
     folder = tmp_path / "ranks" / "one+two" / "quick"
     frame = pd.read_csv(folder / "ranks.csv")
@@ -134,15 +144,15 @@ def test_wrong_input_is_one_line(arguments: list[str], complaint: str, tmp_path:
 
 
 def test_no_plot_takes_the_name_of_the_diagram(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"plots\.ranks: the diagram of ranks is called so"):
+    with pytest.raises(ConfigError, match=r"plots\.ranks: a file of every report is called so"):
         mine(tmp_path, (MINE + REST).replace("plots: {curves:", "plots: {ranks:"))
 
 
 def test_those_that_cannot_be_told_apart_cannot_be_from_any_of_the_others() -> None:
-    # a is far ahead; b is above c and d in six of eight cells and below them in two; c is above d in all of them
-    cells = [[90.0, 70.0, 60.0, 55.0]] * 6 + [[90.0, 50.0, 60.0, 55.0]] * 2
+    # a is far ahead; b is above c and d in ten of twelve cells and below them in two; c is above d in all of them
+    cells = [[90.0, 70.0, 60.0, 55.0]] * 10 + [[90.0, 50.0, 60.0, 55.0]] * 2
     found = rank(Scores("method", ["a", "b", "c", "d"], np.array(cells)[:, None, :], [0] * 4, 0.5))
     assert found and list(found.names) == ["a", "b", "c", "d"]
     assert found.sentence == (
-        "a is ahead of b: probability 1.00 [0.63, 1.00] over 8 cells; b and c cannot be told apart"
+        "a is ahead of b: probability 1.00 [0.74, 1.00] over 12 cells, p 0.0029; b and c cannot be told apart"
     )

@@ -89,7 +89,7 @@ def test_a_caption_says_what_is_missing_and_what_differences_are_taken_to(tmp_pa
     fill(store, study, lambda labels, seed: None if seed == 9 and labels["method"] != "FedAvg" else summary(0.5))
     caption = sheet(study, "gain", fill_tables(study, stored_trials(study, store))["gain"]).caption
     assert "relative gain in test accuracy, %, mean ± standard deviation over 3 seeds (8, 9, 10)" in caption
-    assert "; against FedAvg of the same seed; n: seeds that have a number, where not all do; in brackets" in caption
+    assert "; against FedAvg of the same seed; n: seeds that have a number; in brackets" in caption
 
 
 def test_two_axes_of_one_short_name_keep_their_whole_names() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from fedbench import UserError, load
 from fedbench.reports.report import folder_of, make_report, rounds_frame, stored_trials
+from fedbench.reports.sheets import Entry, latex, markdown
+from fedbench.reports.shown import sheet
 from fedbench.reports.tables import cells_frame, fill_tables
 from fedbench.simulation.record import columns
 from fedbench.specs.consistency import RESERVED
@@ -113,11 +115,13 @@ def test_rows_of_methods_say_what_they_use_of_the_proxy_set() -> None:
     study = expand("methods", "paper", changes={}, only={}, seeds=[8])
     frame = on_screen(study, {}, "accuracy")
     uses = dict(zip(frame["method"], frame["uses proxy"], strict=True))
-    both = [method + how for method in ("FedProx", "FedDyn") for how in ("", " as in the authors' code")]
+    code = " as in the authors' code"
+    clients = ["FedAvg + proxy as a client", "FedAvg + proxy as an average client"]
+    both = [method + how for method in ("FedProx", "FedDyn") for how in ("", code)]
     assert uses == {
-        **dict.fromkeys(["FedAvg", *both], "no"),
+        **dict.fromkeys(["FedAvg", "FedAvg, uniform weights", *both], "no"),
         **dict.fromkeys(["FedDF", "FedBE", "FedAvg, bn=proxy"], "images"),
-        **dict.fromkeys(["Server-FT", "FedLAW", "FedLAW (SWA)", "FedAvg + proxy as a client"], "labels"),
+        **dict.fromkeys(["Server-FT", "FedLAW", "FedLAW (SWA)", f"FedLAW (SWA){code}", *clients], "labels"),
     }
     without = expand("methods", "paper", changes={}, only={"setting": ["C10 100 CNN"]}, seeds=[8])
     frame = on_screen(without, {}, "accuracy")
@@ -136,10 +140,10 @@ def test_several_metrics_make_a_row_each_and_the_best_is_marked_along_an_axis(tm
     accuracy, gamma = "test accuracy (%)", "gamma, mid-run"
     assert frame["value"].tolist() == [accuracy, gamma] * 4
     frame = frame.set_index(["alpha", "method", "value"])
-    assert frame.loc[("100", "adaptive GWS", accuracy), "global lr 1"] == "<70.00+0.00 [71.98]>"
-    assert frame.loc[("1", "adaptive GWS", accuracy), "global lr 0.5"] == "<70.00+0.00 [69.65]>"
+    assert frame.loc[("100", "adaptive GWS", accuracy), "global lr 1"] == "<70.00+0.00† [71.98]>"
+    assert frame.loc[("1", "adaptive GWS", accuracy), "global lr 0.5"] == "<70.00+0.00† [69.65]>"
     assert frame.loc[("100", "FedAvg", accuracy), "global lr 1"] == "60.00+0.00 [68.18]"
-    assert frame.loc[("100", "adaptive GWS", gamma), "global lr 1"] == "0.9700+0.0000 [0.9740]"
+    assert frame.loc[("100", "adaptive GWS", gamma), "global lr 1"] == "0.9700+0.0000† [0.9740]"
 
 
 def test_a_relative_gain_is_paired_by_seed(tmp_path: Path) -> None:
@@ -172,7 +176,7 @@ def test_cells_that_a_study_skips_are_left_empty(tmp_path: Path) -> None:
     fill(store, study, lambda labels, seed: 0.5)
     frame = on_screen(study, stored_trials(study, store), "coherence", ("", "")).set_index(["data", "value"])
     assert frame.loc[("hybrid", "test accuracy (%)"), "adaptive GWS"] == "-"
-    assert frame.loc[("alpha 1", "test accuracy (%)"), "adaptive GWS"] == "50.00"
+    assert frame.loc[("alpha 1", "test accuracy (%)"), "adaptive GWS"] == "50.00†"
 
 
 def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None:
@@ -180,7 +184,7 @@ def test_cells_taken_together_have_a_column_of_their_own(tmp_path: Path) -> None
     fill(store, study, lambda labels, seed: {**summary(0.5), "pearson_size": 0.1})
     frame = on_screen(study, stored_trials(study, store), "pearson").set_index("value")
     assert list(frame.columns) == ["epochs 1", "epochs 5", "both"]
-    assert frame.loc["correlation with data size", "epochs 1"] == "0.100 [-0.098]"
+    assert frame.loc["correlation with data size", "epochs 1"] == "0.100† [-0.098]"
 
 
 def test_what_is_taken_together_of_a_part_is_not_shown() -> None:
@@ -262,7 +266,8 @@ def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
     heads = [r"clip & \multicolumn{2}{c}{25 \% \& more\_of}", r"\multicolumn{2}{c}{all} \\"]
     assert " & ".join(heads) in (folder / "table.tex").read_text()
     assert (
-        "Mine (scale quick, 50 rounds): test accuracy (%), one seed (8); in bold" in (folder / "table.md").read_text()
+        "Mine (scale quick, 50 rounds, scored over the last 5): test accuracy (%), one seed (8); in bold"
+        in (folder / "table.md").read_text()
     )
 
 
@@ -281,8 +286,9 @@ scales: {quick: {}}
 @pytest.mark.parametrize(
     ("rounds", "score", "title", "accuracy"),
     [
-        (50, "", "50 rounds)", "50.00"),
-        (8, "", "8 rounds, scored over the last 8)", "50.00"),
+        (50, "", "50 rounds, scored over the last 5)", "50.00"),
+        (8, "", "8 rounds, scored over the last 3)", "50.00"),
+        (200, "", "200 rounds, scored over the last 10)", "50.00"),
         (50, "score: {rounds: 1}", "50 rounds, scored over the last 1)", "20.00"),
         (50, "score: {rounds: 2}", "50 rounds, scored over the last 2)", "15.00"),
     ],
@@ -300,7 +306,76 @@ def test_a_score_over_other_rounds_is_said_and_taken_from_the_rounds(
     assert frame.loc["test accuracy (%)", "gamma 1"] == accuracy
     assert frame.loc["test accuracy, last round (%)", "gamma 1"] == "50.00"
     assert frame.loc["rounds to 15 % test accuracy", "gamma 1"] == "2.0"
-    assert frame.loc["rounds to 99 % test accuracy", "gamma 1"] == "-"
+    assert frame.loc["rounds to 99 % test accuracy", "gamma 1"] == "0 of 1 reached it"
+
+
+REACHING = """
+title: Mine
+shows: x
+base: {method.name: fixed_gamma, rounds: 2}
+grid: {method.gamma: [1.0, 0.9, 0.8]}
+seeds: [1, 2, 3]
+baseline: {method.gamma: 1.0}
+tables:
+  speed: {rows: [], columns: [method.gamma], value: rounds_to_80, best: row}
+  accuracy: {rows: [], columns: [method.gamma], best: row}
+scales: {quick: {}}
+"""
+
+
+def test_rounds_to_an_accuracy_have_no_mean_where_not_all_seeds_reached_it(tmp_path: Path) -> None:
+    """The mean of those that did would be that of the quickest alone; nor is it the best, or has a difference."""
+    (tmp_path / "mine.yaml").write_text(REACHING)
+    study = expand(str(tmp_path / "mine.yaml"), "quick", changes={}, only={}, seeds=None)
+    store = Store(tmp_path / "out")
+
+    def rounds(labels: Any, seed: int) -> str:
+        first = 0.9 if labels["method.gamma"] == 0.9 and seed == 1 else 0.1
+        last = 0.1 if labels["method.gamma"] == 0.9 and seed == 2 else 0.9
+        return f"round,test_accuracy,test_loss\n1,{first},2.0\n2,{last},1.5\n"
+
+    fill(store, study, lambda labels, seed: "failed" if (labels["method.gamma"], seed) == (0.9, 3) else 0.5, rounds)
+    trials = stored_trials(study, store)
+    (row,) = on_screen(study, trials, "speed").to_dict("records")
+    assert row == {"gamma 1": "<2.0+0.0 (n=3)>", "gamma 0.9": "1 of 2 reached it", "gamma 0.8": "<2.0+0.0 (n=3)>"}
+    cells = cells_frame(study, fill_tables(study, trials)).set_index(["table", "method.gamma"]).loc["speed"]
+    assert cells.loc[0.9, ["n", "reached", "finished", "difference_n"]].tolist() == [1, 1, 2, 0]
+    assert cells.loc[0.9, ["mean", "difference"]].isna().all()
+    assert cells.loc[0.8, ["mean", "difference", "difference_n"]].tolist() == [2, 0, 3]
+
+
+def test_the_best_is_so_by_the_seeds_that_all_have_and_n_stands_in_each_cell(tmp_path: Path) -> None:
+    """Seed 3 is easy: gamma 0.9 lacks it, and is the best of the others; 0.8 diverged, and never is."""
+    (tmp_path / "mine.yaml").write_text(REACHING)
+    study = expand(str(tmp_path / "mine.yaml"), "quick", changes={}, only={}, seeds=None)
+    store = Store(tmp_path / "out")
+    scores: dict[float, list[Any]] = {1.0: [0.5, 0.5, 0.9], 0.9: [0.6, 0.6, None], 0.8: [0.95, 0.95, "diverged"]}
+    fill(store, study, lambda labels, seed: scores[labels["method.gamma"]][seed - 1])
+    (row,) = on_screen(study, stored_trials(study, store), "accuracy").to_dict("records")
+    assert row["gamma 1"].endswith("(n=3)")
+    assert (row["gamma 0.9"], row["gamma 0.8"]) == ("<60.00+0.00 (n=2)>", "95.00+0.00 (n=2)")
+    text = markdown(sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"]))
+    assert "n: seeds that have a number; in bold the best of each row, by the seeds that all have" in text
+
+
+def test_an_entry_of_older_code_is_scored_by_its_last_rounds_not_by_its_learning_curve(tmp_path: Path) -> None:
+    """Gamma 1 learns fast, 0.9 ends higher: the mean of the last ten of 16 rounds would have it the other way round."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(SHORT % (16, ""))
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(tmp_path / "out")
+    curves = {1.0: [0.8] * 16, 0.9: [0.05 * t for t in range(1, 14)] + [0.9] * 3}
+
+    def rounds(labels: Any, seed: int) -> str:
+        rows = [f"{t},{value},1.0" for t, value in enumerate(curves[labels["method.gamma"]], 1)]
+        return "\n".join(["round,test_accuracy,test_loss", *rows])
+
+    def old(labels: Any, seed: int) -> dict[str, Any]:
+        return {**summary(sum(curves[labels["method.gamma"]][-10:]) / 10), "rounds": 16}
+
+    fill(store, study, old, rounds)
+    assert [trial.summary["final_accuracy"] for trial in store.all()] != [0.8, 0.9]
+    frame = on_screen(study, stored_trials(study, store), "a").set_index("value")
+    assert frame.loc["test accuracy (%)"].tolist() == ["80.00", "90.00"]
 
 
 def test_there_is_a_row_for_every_trial_and_load_reaches_it(tmp_path: Path) -> None:
@@ -319,3 +394,23 @@ def test_there_is_a_row_for_every_trial_and_load_reaches_it(tmp_path: Path) -> N
     assert set(load("smoke", out=tmp_path)["hash"]) == set(frame.loc[frame["status"] == "done", "hash"])
     assert len(load("smoke", out=tmp_path, table="cells")) == 4
     assert len(load("smoke", out=tmp_path, only={"data.alpha": ["100"]}, table="trials")) == 4
+
+
+def test_numbers_that_rest_on_one_draw_of_the_proxy_set_are_marked(tmp_path: Path) -> None:
+    study, store = expand("methods", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5)
+    trials = stored_trials(study, store)
+    shown = sheet(study, "accuracy", fill_tables(study, trials)["accuracy"])
+    marks = {str(row[0]): row[-1].text() for row in shown.rows if isinstance(row[-1], Entry)}
+    assert marks["FedAvg"] == marks["FedProx"] == "50.00"
+    assert marks["FedLAW"] == marks["FedDF"] == "50.00†"
+    assert "† depends on the draw of the proxy set; see spread_sources" in shown.caption
+    assert r"\textbf{$\dagger$}" in latex(shown, "x")
+
+
+def test_a_study_that_varies_the_draw_of_the_proxy_set_has_no_such_marks(tmp_path: Path) -> None:
+    study, store = expand("proxy_draw", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5, config_file=True)
+    shown = sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
+    assert "†" not in shown.caption
+    assert all("†" not in cell.text() for row in shown.rows for cell in row if isinstance(cell, Entry))

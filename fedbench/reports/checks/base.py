@@ -1,73 +1,89 @@
-"""What a check is: a claim's fields, and the one number a seed that decides on it."""
+"""What a check is: a claim's fields, and the numbers by seed that decide on it."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isabstract
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import fixed_name
+from fedbench.base.verdicts import ONE, Array, Rule
 from fedbench.specs.expand import Cell
 from fedbench.specs.names import Label, Point, Where, short, shown_as, text_label
 from fedbench.specs.parts import CHECKS, ClaimSpec
 from fedbench.store.metrics import METRICS, Metric
 
-Values = dict[int, float]  # by seed
-
 
 @dataclass(frozen=True)
 class Evidence:
-    """One number a seed, in words; the claim says that it lies between `low` and `high`.
+    """Numbers by seed, in words; the claim says that what counts of them lies between `low` and `high`.
 
-    left: points of an axis that not all seeds have, and that are left out.
+    sample: one number a seed [seeds], or as the rule has it, by points [seeds, points], with nan where there is none;
+    names: of the points; also: p values of a second test, that the number is larger and that it is smaller, which must
+    decide likewise; remark: what must be known of it. See `fedbench.base.verdicts`.
     """
 
     text: str
-    sample: Sequence[float]
+    sample: ArrayLike
     low: float = 0.0
     high: float = float("inf")
     digits: int = 2
-    left: Sequence[Label] = ()
+    rule: Rule = ONE
+    names: Sequence[Label] = ()
+    also: tuple[ArrayLike, ArrayLike] = (0.0, 0.0)
+    remark: str = ""
 
 
 Cells = tuple[Cell, ...]  # mostly one; several where a claim takes them together
-Read = Callable[[Cells, str], Values]
+Read = Callable[[Cells, str], Array]
 
 
 @dataclass(frozen=True)
 class Group:
-    """The cells of one place, found by their labels on the axes that the check uses; `read` gives numbers by seed."""
+    """The cells of one place, found by their labels on the axes that the check uses; `read` gives numbers by seed.
+
+    Numbers are [seeds], in the study's order: nan where a trial is missing, and infinite on the worse side where it
+    diverged.
+    """
 
     claim: ClaimSpec
     cells: Mapping[tuple[Label, ...], Cells]
     axes: Sequence[str]
     read: Read
     baseline: Mapping[str, Label]
+    seeds: int
 
-    def at(self, point: Mapping[str, Label], metric: str | None = None) -> Values:
-        """The claim's value, or another metric, at a point; nothing where it was not run."""
+    def at(self, point: Mapping[str, Label], metric: str | None = None) -> Array:
+        """The claim's value, or another metric, at a point, by seed; nan where it was not run."""
         cells = self.cells.get(tuple(point[axis] for axis in self.axes))
-        return self.read(cells, metric or self.claim.value) if cells else {}
+        return self.read(cells, metric or self.claim.value) if cells else np.full(self.seeds, np.nan)
 
-    def points(
-        self, axis: str, elsewhere: Mapping[str, Label] | None = None
-    ) -> tuple[dict[Label, Values], list[Label]]:
-        """The claim's values along an axis, and the points that were run, but lack a seed.
+    def points(self, axis: str, elsewhere: Mapping[str, Label] | None = None) -> tuple[list[Label], Array]:
+        """The points of an axis that the study has, and the claim's values there [seeds, points].
 
         Numbers are in ascending order, words in the file's; elsewhere: the point on the other axes, if there are any.
+        A seed that some point lacks is nan at all of them, so that all rest on the same seeds. There may be no points
+        where a scale leaves out what the claim is about.
         """
         position = list(self.axes).index(axis)
         labels: list[Label] = list(dict.fromkeys(labels[position] for labels in self.cells))
         numbers = [label for label in labels if isinstance(label, int | float)]
         if len(numbers) == len(labels):
             labels = list(sorted(numbers))
-        known = {label: values for label in labels if (values := self.at({**(elsewhere or {}), axis: label}))}
-        seeds = set[int]().union(*known.values())
-        left = [label for label, values in known.items() if len(values) < len(seeds)]
-        return {label: values for label, values in known.items() if label not in left}, left
+        places = {label: {**(elsewhere or {}), axis: label} for label in labels}
+        there = [label for label in labels if tuple(places[label][name] for name in self.axes) in self.cells]
+        if not there:
+            return [], np.empty((self.seeds, 0))
+        values = np.array([self.at(places[label]) for label in there]).swapaxes(0, 1)
+        return there, np.where(np.isnan(values).any(axis=1, keepdims=True), np.nan, values)
+
+    def nothing(self) -> Evidence:
+        """The evidence where there is nothing to compare."""
+        return Evidence("", np.full(self.seeds, np.nan))
 
 
 class Check(ClaimSpec):
@@ -75,7 +91,12 @@ class Check(ClaimSpec):
 
     @abstractmethod
     def evidence(self, group: Group) -> Evidence:
-        """One number a seed."""
+        """Numbers by seed."""
+
+    @property
+    def swept(self) -> list[str]:
+        """The axes of which it needs every point."""
+        return []
 
     @property
     def metric(self) -> Metric:
@@ -121,7 +142,7 @@ class PairCheck(Check):
     def differences(self, group: Group, sign: int = 1) -> Evidence:
         """The paired differences between two points, positive if the first (sign 1) or the second (-1) is larger."""
         other = self.other(group)
-        sample = [sign * difference for difference in paired_differences(group.at(self.point), group.at(other))]
+        sample = sign * difference(group.at(self.point), group.at(other))
         names = (point_label(self.point), point_label(other))
         return Evidence(f"{self.subject}, {' - '.join(names[::sign])}:", sample, digits=self.metric.digits)
 
@@ -136,6 +157,11 @@ class AxisCheck(Check):
     def names(self) -> Where:
         """The axis."""
         return {self.axis: []}
+
+    @property
+    def swept(self) -> list[str]:
+        """The axis."""
+        return [self.axis]
 
     @property
     def axis_name(self) -> str:
@@ -153,6 +179,11 @@ class SweptPairCheck(PairCheck):
     def names(self) -> Where:
         """The axes of both points with their labels, and the axis."""
         return {**super().names, self.axis: []}
+
+    @property
+    def swept(self) -> list[str]:
+        """The axis."""
+        return [self.axis]
 
     def complaint(self, baseline: Where) -> str | None:
         """The axis is followed, so no point may lie on it."""
@@ -177,39 +208,29 @@ def register_check(check: type[C]) -> type[C]:
     return check
 
 
-def paired_differences(a: Values, b: Values) -> list[float]:
-    """Seed by seed, of the seeds that both have."""
-    return [a[seed] - b[seed] for seed in sorted(a) if seed in b]
-
-
 def point_label(point: Mapping[str, Label]) -> str:
     """A point in words."""
     return ", ".join(map(text_label, point.values()))
 
 
-def leave_one_out(
-    points: Mapping[Label, Values], other: Values, choose: Callable[[Any], Any]
-) -> tuple[list[float], list[Label]]:
-    """For every seed: (value at the point that `choose` takes by the mean of all other seeds) - other; the choices.
+def difference(one: Array, other: Array) -> Array:
+    """One less the other, by seed; nan, which is no information, where both diverged."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(one - other)
 
-    A single seed has no others: it is its own, and proves nothing.
+
+def slopes(points: Array, sign: int) -> tuple[Array, tuple[Array, Array]]:
+    """The least-squares slope of every seed over points [seeds, points, ...] in order, times a sign; steps count alike.
+
+    nan where a point is missing, or all diverged; infinite where some diverged, on the side to which that tilts the
+    line. The second part is for `Evidence.also`: nothing is decided unless the same points diverged in all seeds, and
+    tilt the line to one side.
     """
-    seeds = sorted(set(other).intersection(*points.values())) if points else []
-    sample, chosen = [], []
-    for seed in seeds:
-        rest = [s for s in seeds if s != seed] or [seed]
-        label = list(points)[int(choose([np.mean([values[s] for s in rest]) for values in points.values()]))]
-        sample.append(points[label][seed] - other[seed])
-        chosen.append(label)
-    return sample, chosen
-
-
-def slopes(points: Sequence[Values]) -> list[float]:
-    """The least-squares slope over points in order (steps count alike), of every seed that all have."""
-    seeds = sorted(set(points[0]).intersection(*points)) if len(points) > 1 else []
-    return [float(np.polyfit(range(len(points)), [point[seed] for point in points], 1)[0]) for seed in seeds]
-
-
-def listed(labels: Sequence[Label]) -> str:
-    """Different labels, in words."""
-    return ", ".join(sorted({text_label(label) for label in labels}))
+    steps = np.arange(points.shape[1]) - (points.shape[1] - 1) / 2
+    with np.errstate(invalid="ignore"):
+        lines = np.moveaxis(points, 1, -1) @ (sign * steps / (steps**2).sum())
+    lost = np.isinf(points)
+    missing = np.isnan(points).any(axis=1) | lost.all(axis=1)
+    torn = (np.isnan(lines) & ~missing).any(axis=0) | (lost != lost[:1]).any(axis=(0, 1))
+    open_ = np.where(torn, 1.0, 0.0)
+    return np.where(np.isnan(lines) & ~missing, -np.inf, np.where(missing, np.nan, lines)), (open_, open_)

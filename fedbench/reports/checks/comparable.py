@@ -10,7 +10,11 @@ from fedbench.reports.checks.base import Evidence, Group, PairCheck, register_ch
 
 @register_check
 class Comparable(PairCheck):
-    """The difference between `point` and `against` (the baseline) is within `margin`."""
+    """The difference between `point` and `against` (the baseline) is within `margin`, with all of its 95 % interval.
+
+    So it holds wrongly in at most 2.5 % of all cases (two one-sided tests at that level), and fails wrongly in at most
+    2.5 % on each side.
+    """
 
     check: Literal["comparable"]
     margin: Annotated[float, Field(gt=0)]
@@ -19,5 +23,5 @@ class Comparable(PairCheck):
     def evidence(self, group: Group) -> Evidence:
         """The paired difference between two points is within the margin."""
         difference = self.differences(group)
-        text = f"{difference.text.rstrip(':')} (margin {self.margin:g}):"
+        text = f"{difference.text.rstrip(':')} (margin {self.margin:g}, two one-sided tests at 2.5 %):"
         return replace(difference, text=text, low=-self.margin, high=self.margin)

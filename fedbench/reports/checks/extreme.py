@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-import numpy as np
-
-from fedbench.reports.checks.base import AxisCheck, Evidence, Group, leave_one_out, listed, register_check
+from fedbench.base.verdicts import EVERY
+from fedbench.reports.checks.base import AxisCheck, Evidence, Group, difference, register_check
 from fedbench.specs.names import Label, Where
 
 
@@ -24,10 +23,14 @@ class Extreme(AxisCheck):
         return {self.axis: [self.at]}
 
     def evidence(self, group: Group) -> Evidence:
-        """The value at one point is below (above) that at its rival, which the other seeds choose."""
-        points, left = group.points(self.axis)
-        here = points.pop(self.at, {})
-        choose, sign = (np.argmin, 1) if self.which == "smallest" else (np.argmax, -1)
-        sample, rivals = leave_one_out(points, here, choose)
-        text = f"{self.subject}, distance to the next ({self.axis_name} {listed(rivals)}):"
-        return Evidence(text, [sign * value for value in sample], digits=self.metric.digits, left=left)
+        """The difference to every other point: it must beat each of them; it fails if one of them beats it."""
+        labels, values = group.points(self.axis)
+        if self.at not in labels or len(labels) < 2:
+            return group.nothing()
+        here = labels.index(self.at)
+        others = [number for number in range(len(labels)) if number != here]
+        sign = 1 if self.which == "largest" else -1
+        sample = sign * difference(values[:, [here]], values[:, others])
+        text = f"{self.subject}, distance to the nearest of {len(others)} others along {self.axis_name}:"
+        names = [labels[number] for number in others]
+        return Evidence(text, sample, digits=self.metric.digits, rule=EVERY, names=names)

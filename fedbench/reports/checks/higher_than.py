@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from fedbench.reports.checks.base import Check, Evidence, Group, paired_differences, register_check
+import numpy as np
+
+from fedbench.reports.checks.base import Check, Evidence, Group, difference, register_check
 from fedbench.specs.parts import MetricName
 from fedbench.store.metrics import METRICS
 
@@ -17,6 +19,6 @@ class HigherThan(Check):
 
     def evidence(self, group: Group) -> Evidence:
         """The difference of two metrics."""
-        sample = paired_differences(group.at({}), group.at({}, self.than))
+        sample = difference(group.at({}), group.at({}, self.than))
         text = f"{self.metric.label} - {METRICS.get(self.than).label}:"
-        return Evidence(text, sample, digits=self.metric.digits)
+        return Evidence(text, np.where(np.isinf(sample), np.nan, sample), digits=self.metric.digits)

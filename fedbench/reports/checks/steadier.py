@@ -2,15 +2,8 @@
 
 from typing import Literal
 
-from fedbench.reports.checks.base import (
-    Evidence,
-    Group,
-    SweptPairCheck,
-    Values,
-    paired_differences,
-    point_label,
-    register_check,
-)
+from fedbench.base.verdicts import Array
+from fedbench.reports.checks.base import Evidence, Group, SweptPairCheck, difference, point_label, register_check
 from fedbench.specs.names import Point
 
 
@@ -22,14 +15,14 @@ class Steadier(SweptPairCheck):
 
     def evidence(self, group: Group) -> Evidence:
         """The range at the other point less the range at this one."""
-        sample = paired_differences(self._range(group, self.other(group)), self._range(group, self.point))
+        other, here = self._range(group, self.other(group)), self._range(group, self.point)
+        if other is None or here is None:
+            return group.nothing()
+        sample = difference(other, here)
         names = f"{point_label(self.other(group))} - {point_label(self.point)}"
         return Evidence(f"{self.subject}, range over {self.axis_name}, {names}:", sample, digits=self.metric.digits)
 
-    def _range(self, group: Group, at: Point) -> Values:
-        """Largest less smallest along the axis, by seed; nothing where a point lacks a seed, or there is only one."""
-        points, left = group.points(self.axis, at)
-        if left or len(points) < 2:
-            return {}
-        values = {seed: [point[seed] for point in points.values()] for seed in next(iter(points.values()))}
-        return {seed: max(row) - min(row) for seed, row in values.items()}
+    def _range(self, group: Group, at: Point) -> Array | None:
+        """Largest less smallest along the axis, by seed (infinite where some diverged); None for a single point."""
+        labels, values = group.points(self.axis, at)
+        return difference(values.max(axis=1), values.min(axis=1)) if len(labels) > 1 else None

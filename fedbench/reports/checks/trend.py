@@ -15,8 +15,9 @@ class Trend(AxisCheck):
 
     def evidence(self, group: Group) -> Evidence:
         """The least-squares slope over the points of the axis, in order (steps count alike), has the claimed sign."""
-        values, left = group.points(self.axis)
-        sign = 1 if self.direction == "rises" else -1
-        sample = [sign * slope for slope in slopes(list(values.values()))]
+        labels, values = group.points(self.axis)
+        if len(labels) < 2:
+            return group.nothing()
         text = f"{self.subject}, {self.direction.removesuffix('s')} a step of {self.axis}:"
-        return Evidence(text, sample, digits=self.metric.digits + 1, left=left)
+        sample, also = slopes(values, 1 if self.direction == "rises" else -1)
+        return Evidence(text, sample, digits=self.metric.digits + 1, also=also)

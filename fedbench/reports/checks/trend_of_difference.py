@@ -2,7 +2,15 @@
 
 from typing import Literal
 
-from fedbench.reports.checks.base import Evidence, Group, SweptPairCheck, point_label, register_check, slopes
+from fedbench.reports.checks.base import (
+    Evidence,
+    Group,
+    SweptPairCheck,
+    difference,
+    point_label,
+    register_check,
+    slopes,
+)
 
 
 @register_check
@@ -15,15 +23,14 @@ class TrendOfDifference(SweptPairCheck):
 
     def evidence(self, group: Group) -> Evidence:
         """The least-squares slope of the paired difference has the claimed sign."""
-        points, left = group.points(self.axis, self.point)
-        others, left_there = group.points(self.axis, self.other(group))
-        both = [label for label in points if label in others]
-        distances = [
-            {seed: points[label][seed] - others[label][seed] for seed in points[label] if seed in others[label]}
-            for label in both
-        ]
-        sign = 1 if self.direction == "rises" else -1
+        labels, values = group.points(self.axis, self.point)
+        others, values_there = group.points(self.axis, self.other(group))
+        both = [label for label in labels if label in others]
+        if len(both) < 2:
+            return group.nothing()
+        columns, columns_there = (list(map(each.index, both)) for each in (labels, others))
+        distances = difference(values[:, columns], values_there[:, columns_there])
         names = f"{point_label(self.point)} - {point_label(self.other(group))}"
         text = f"{self.subject}, {names}, {self.direction.removesuffix('s')} a step of {self.axis}:"
-        sample = [sign * slope for slope in slopes(distances)]
-        return Evidence(text, sample, digits=self.metric.digits + 1, left=[*left, *left_there])
+        sample, also = slopes(distances, 1 if self.direction == "rises" else -1)
+        return Evidence(text, sample, digits=self.metric.digits + 1, also=also)

@@ -18,6 +18,7 @@ from fedbench.reports.pages.live import Live
 from fedbench.reports.pages.ranks import PageRanks, page_ranks
 from fedbench.reports.pages.tables import PageTable, page_table
 from fedbench.reports.pages.trials import PageTrial, page_trials
+from fedbench.reports.pages.variance import PageVariance, page_variance
 from fedbench.reports.parity import parity
 from fedbench.reports.report import Report, environments, mixed
 from fedbench.reports.shown import note
@@ -73,6 +74,7 @@ class StudyPage:
     parity: Sequence[PageParity]
     no_parity: str
     ranks: PageRanks | None
+    variance: PageVariance | None
     costs: Sequence[DotChart]
     cost_legend: Sequence[tuple[str, int]]
     trials: Sequence[PageTrial]
@@ -105,15 +107,14 @@ def study_page(
         asked=_asked(study),
         counts=_counts(study, report),
         axes=heads(study.axes),
-        tables=[
-            page_table(study, name, filled, mixed(report.trials)) for name, filled in report.tables.items() if filled
-        ],
+        tables=[page_table(study, name, filled, remarks) for name, filled in report.tables.items() if filled],
         figures=page_figures(study, report.trials, folder, pictures=live is None),
         claims=page_claims(report.findings),
         verdicts=counted(report.findings),
         parity=_parity(study, report.tables),
         no_parity=_no_parity(study),
         ranks=page_ranks(report.ranks),
+        variance=page_variance(study, report.variance, folder, pictures=live is None),
         costs=costs,
         cost_legend=legend,
         trials=trials,
@@ -160,7 +161,9 @@ def page_claims(findings: Sequence[Finding]) -> list[PageClaim]:
         for number, found in enumerate(findings):
             if found.says == says and found.spread.mean is not None:
                 bounds = [bound for bound in found.bounds if math.isfinite(bound)]
-                rows[number] = (found.spread.mean, found.spread.low, found.spread.high, bounds)
+                low, high = found.spread.low, found.spread.high
+                ends = (low, high) if low is not None and high is not None else (None, None)  # one may be open
+                rows[number] = (found.spread.mean, *ends, bounds)
         drawn |= intervals(rows)
     return [
         PageClaim(f.verdict, f.says, f.at, "; ".join([f.evidence, *f.remarks]), drawn.get(number))

@@ -11,7 +11,7 @@ import pandas as pd
 from fedbench.reports.figures import FORMATS, panels_of
 from fedbench.reports.looks import slots
 from fedbench.reports.pages.charts import Curve, LineChart, Panel, line_charts
-from fedbench.reports.plots.base import MeanPlot, Scene, listed, over_rounds
+from fedbench.reports.plots.base import MeanPlot, Scene, by_round, listed
 from fedbench.reports.plots.curves import Curves
 from fedbench.reports.plots.sweep import Sweep, axis_name
 from fedbench.reports.values import Trials
@@ -89,8 +89,8 @@ def _over_rounds(
 
     def curves() -> Iterator[Curve]:
         for cell in scene.cells:
-            if values := [series for trial in scene.done(cell) if len(series := over_rounds(trial, name))]:
-                yield _curve(study, plot, cell, pd.concat(values, axis=1).dropna())
+            if len(values := by_round(scene.done(cell), name)):
+                yield _curve(study, plot, cell, values)
 
     return Panel(
         title or study.study.title, ("round", column.label), list(curves()), log=(False, column.log), whole=True

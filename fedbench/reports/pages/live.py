@@ -11,7 +11,7 @@ MOST_LINES = 16  # in the chart
 
 @dataclass(frozen=True)
 class Now:
-    """A trial that runs: its name, rounds done of all, and the accuracy in percent at every round that was told."""
+    """A trial that runs: its name, rounds done of all, and the accuracy in percent of scored rounds."""
 
     hash: str
     name: str
@@ -20,10 +20,14 @@ class Now:
     curve: Mapping[int, float]
 
     @property
+    def scored(self) -> int | None:
+        """The last round that was scored; None before there is one."""
+        return max((round_ for round_ in self.curve if round_ <= self.round), default=None)
+
+    @property
     def score(self) -> str:
-        """The last accuracy that was told."""
-        told = list(self.curve.values())
-        return f"{told[-1]:.2f}" if told and told[-1] == told[-1] else "-"
+        """The accuracy of that round."""
+        return "-" if self.scored is None else f"{self.curve[self.scored]:.2f}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Ranks for a page: the critical-difference diagram in pixels, and the matrix of who is ahead of whom."""
+"""Ranks for a page: the diagram of mean ranks in pixels, and the matrix of who is ahead of whom."""
 
 import math
 from collections.abc import Sequence
@@ -25,14 +25,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Diagram:
-    """Mean ranks on a line from the best at the left; bars join those that cannot be told apart.
-
-    critical: the length of the critical difference, at most that of the line.
-    """
+    """Mean ranks on a line from the best at the left; bars join those that cannot be told apart."""
 
     height: float
     ticks: Sequence[tuple[float, str]]
-    critical: float
     ranked: Sequence[Ranked]
     bars: Sequence[tuple[float, float, float]]
 
@@ -59,7 +55,7 @@ def _diagram(ranks: Ranks) -> Diagram | None:
     def x(rank: float) -> float:
         return round(SIDE + (rank - 1) / (count - 1) * (WIDTH - 2 * SIDE), 1)
 
-    groups = alike([float(rank) for rank in ranks.mean.ranks], ranks.mean.critical)
+    groups = alike(ranks.ahead)
     bars = [
         (x(ranks.mean.ranks[first]) - 3, x(ranks.mean.ranks[last]) + 3, AXIS + GROUP * (number + 1))
         for number, (first, last) in enumerate(groups)
@@ -78,5 +74,4 @@ def _diagram(ranks: Ranks) -> Diagram | None:
     ]
     step = max(1, round(count / 12))
     ticks = [(x(rank), str(rank)) for rank in range(1, count + 1, step)]
-    length = min(1.0, ranks.mean.critical / (count - 1)) * (WIDTH - 2 * SIDE)
-    return Diagram(round(top + ROW * half, 1), ticks, round(length, 1), ranked, bars)
+    return Diagram(round(top + ROW * half, 1), ticks, ranked, bars)

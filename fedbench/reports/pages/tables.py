@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedbench.reports.beside import COSTS, beside, cost_by_row
+from fedbench.reports.beside import COSTS, Notes, below, beside, noted
 from fedbench.reports.sheets import Entry, latex, markdown
-from fedbench.reports.shown import COST_DIGITS, sheet
+from fedbench.reports.shown import COST_DIGITS, lacks_seeds, note_line, sheet
 from fedbench.reports.tables import Place, layout, line_of
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.paper import Key
@@ -50,28 +50,34 @@ def page_table(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: 
     """A table of a report, for its page; what a round costs stands at the end, unless the table has it anyway."""
     spec, shown = study.study.tables[name], sheet(study, name, filled, remarks)
     columns, places = list(dict.fromkeys(p.column for p in filled)), {(p.row, p.column): p for p in filled}
-    costs = {} if spec.costs else {head: cost_by_row(filled, number) for number, head in COSTS.items()}
-    heats, first = _heats(spec, filled), len(shown.heads) - len(columns)
+    costs = {} if spec.costs else _costs(beside(spec, filled, costs=True))
+    of_columns = {} if spec.costs else _costs(below(spec, filled, costs=True))
+    heats, first, counted = _heats(spec, filled), len(shown.heads) - len(columns), lacks_seeds(filled)
     rows: list[list[str | PageCell]] = []
     for key, texts in zip(dict.fromkeys(place.row for place in filled), shown.rows, strict=True):
         cells = zip(columns, texts[first:], strict=True)
-        row = [*map(_text, texts[:first]), *(_cell(places.get((key, c)), entry, heats) for c, entry in cells)]
+        row = [*map(_text, texts[:first]), *(_cell(places.get((key, c)), entry, heats, counted) for c, entry in cells)]
         rows.append([*row, *(_cost(column[key]) for column in costs.values())])
     used = {view for row in rows for cell in row if isinstance(cell, PageCell) for view in cell.texts}
     return PageTable(
         name=name,
         caption=shown.caption,
-        remarks=shown.remarks,
+        remarks=[*(note_line(spec, head, notes) for head, notes in of_columns.items()), *shown.remarks],
         heads=[*shown.heads, *costs],
         numeric=[*shown.numeric[:first], *(True for _ in (*columns, *costs))],
         rows=rows,
         views={key: words for key, words in VIEWS.items() if key in used or key == "mean"},
         copies={
-            "CSV": layout(spec, filled, beside(spec, filled)).to_csv(index=False),
+            "CSV": layout(spec, filled, *noted(spec, filled)).to_csv(index=False),
             "Markdown": markdown(shown),
             "LaTeX": latex(shown, f"{study.name} {study.scale} {study.variant} {name}"),
         },
     )
+
+
+def _costs(notes: Notes) -> Notes:
+    """Of what is noted of rows or columns, what a round costs."""
+    return {head: notes[head] for head in COSTS.values() if head in notes}
 
 
 def _text(cell: str | Entry) -> str:
@@ -82,17 +88,22 @@ def _cost(value: float | None) -> str:
     return "-" if value is None else f"{value:.{COST_DIGITS}f}"
 
 
-def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float]) -> str | PageCell:
-    """A place in every view that has a number; a word where there is none."""
-    if place is None or not isinstance(entry, Entry):
+def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], counted: bool) -> str | PageCell:
+    """A place in every view that has a number; a word where there is none. counted: whether n is said."""
+    if place is None or not isinstance(entry, Entry) or place.numbers["mean"] is None:
         return _text(entry)
     numbers, digits = place.numbers, METRICS.get(place.metric).digits
-    short = f" (n={numbers['n']})" if numbers["n"] < numbers["seeds"] else ""
+    pairs = numbers.get("difference_n", numbers["seeds"])
+    own = f" (n={numbers['n']})" if counted else ""
+    apart = f" (n={pairs})" if counted or pairs < numbers["seeds"] else ""
     std = f" ± {entry.spread}" if entry.spread else ""
     found: dict[str, tuple[str, float | None]] = {
-        "mean": (f"{entry.number}{std}{short}", numbers["mean"]),
-        "interval": (_interval(numbers, "mean", "", digits), numbers["mean"] if numbers["low95"] is not None else None),
-        "difference": (_interval(numbers, "difference", "difference_", digits, "+"), numbers.get("difference")),
+        "mean": (f"{entry.number}{std}{entry.mark}{own}", numbers["mean"]),
+        "interval": (
+            _interval(numbers, "mean", "", digits) + own,
+            numbers["mean"] if numbers["low95"] is not None else None,
+        ),
+        "difference": (_interval(numbers, "difference", "difference_", digits, "+") + apart, numbers.get("difference")),
         "paper": (_number(numbers["paper"], digits), numbers["paper"]),
         "distance": (_number(numbers["paper_difference"], digits, "+"), numbers["paper_difference"]),
     }

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from inspect import isabstract
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
+
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import fixed_name
 from fedbench.reports.looks import COLOURS, DASHES, MARKERS, Dash, colour_of, number_of, slots
@@ -14,6 +16,7 @@ from fedbench.simulation.record import columns
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import text_label
 from fedbench.specs.parts import PLOTS, PlotSpec
+from fedbench.store.columns import Column
 from fedbench.store.store import StoredTrial
 
 if TYPE_CHECKING:
@@ -152,23 +155,53 @@ def line(
     ax: "Axes", values: "pd.DataFrame", colour: str, dash: Dash, label: str, *, band: bool = True, **style: Any
 ) -> None:
     """Mean over the columns (seeds) against the index, with a band of one standard deviation if asked for."""
-    mean, spread = values.mean(axis=1), values.std(axis=1)
+    mean = values.mean(axis=1)
     ax.plot(mean.index, mean, linestyle=dash, color=colour, linewidth=1.3, label=label, **style)
     if band and values.shape[1] > 1:
+        spread = values.std(axis=1)
         ax.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+
+
+def by_round(trials: Sequence[StoredTrial], name: str) -> "pd.DataFrame":
+    """A column of rounds.csv or an indicator, by round, as people read it: a column for every trial that has any.
+
+    Rounds that one of these trials does not have are left out.
+    """
+    import pandas as pd
+
+    factor = columns()[name].factor
+    found = [(rounds, factor * values) for rounds, values in (_recorded(t, name) for t in trials) if len(rounds)]
+    if not found:
+        return pd.DataFrame()
+    first, _ = found[0]
+    if all(np.array_equal(rounds, first) for rounds, _ in found):  # to align them would take much longer
+        return pd.DataFrame(np.column_stack([values for _, values in found]), index=pd.Index(first, name="round"))
+    return pd.concat([_series(rounds, values) for rounds, values in found], axis=1).dropna()
 
 
 def over_rounds(trial: StoredTrial, name: str) -> "pd.Series[float]":
     """A column of rounds.csv or an indicator, by round, as people read it (accuracies in percent)."""
-    import pandas as pd
+    rounds, values = _recorded(trial, name)
+    return _series(rounds, columns()[name].factor * values)
 
-    factor, rounds = columns()[name].factor, trial.table("rounds").set_index("round")
+
+def _recorded(trial: StoredTrial, name: str) -> tuple[Column, Column]:
+    """The rounds in which a column of rounds.csv or an indicator has a number, and the numbers."""
+    rounds = trial.rounds
     if name in rounds:
-        return factor * rounds[name].dropna()
+        known = ~np.isnan(rounds[name])
+        return rounds["round"][known], rounds[name][known]
     table = trial.table("indicators")
     if table.empty:
-        return pd.Series(dtype=float)
-    return factor * table[table["name"] == name].set_index("round")["value"]
+        return np.array([], dtype=int), np.array([], dtype=float)
+    rows = table[table["name"] == name]
+    return rows["round"].to_numpy(), rows["value"].to_numpy()
+
+
+def _series(rounds: Column, values: Column) -> "pd.Series[float]":
+    import pandas as pd
+
+    return pd.Series(values, index=pd.Index(rounds, name="round"))
 
 
 def all_seeds(scenes: Sequence[Scene]) -> list[int]:

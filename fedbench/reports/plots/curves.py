@@ -9,9 +9,9 @@ from fedbench.reports.looks import COLOURS, DASHES
 from fedbench.reports.plots.base import (
     MeanPlot,
     Scene,
+    by_round,
     line,
     listed,
-    over_rounds,
     register_plot,
     whole_ticks,
 )
@@ -36,22 +36,19 @@ class Curves(MeanPlot):
 
     def draw(self, ax: "Axes", scene: Scene) -> None:
         """One curve for every colour and every y."""
-        import pandas as pd
-
         known, names = columns(), listed(self.y)
         several = len(names) > 1
         for cell, colour, label in self.coloured(scene):
             for number, name in enumerate(names):
-                values = [over_rounds(trial, name) for trial in scene.done(cell)]
-                values = [value for value in values if len(value)]
-                if not values:
+                values = by_round(scene.done(cell), name)
+                if values.empty:
                     continue
                 text = ", ".join(part for part in (label, known[name].short or name if several else "") if part)
                 tint = colour if self.colour or not several else COLOURS[number]
                 dash = DASHES[number % len(DASHES)] if several else self.dash(cell, scene)
                 marks: dict[str, Any] = {"marker": self.marker(cell, scene), "markersize": 3, "markevery": 0.2}
                 style = {**marks} if several and label else {}
-                line(ax, pd.concat(values, axis=1).dropna(), tint, dash, text, band=self.banded(scene.study), **style)
+                line(ax, values, tint, dash, text, band=self.banded(scene.study), **style)
             if self.critical:
                 _mark_critical(ax, scene.done(cell), colour if self.colour else "0.4")
         first = known[names[0]]

@@ -17,7 +17,7 @@ from fedbench.reports.sheets import Entry, Sheet, latex, markdown, over_seeds
 from fedbench.searches.plots import draw_search
 from fedbench.searches.suggestions import RESULT, Suggestions
 from fedbench.specs.space import ScaledSpace
-from fedbench.store.store import Store, StoredTrial
+from fedbench.store.store import Store, StoredTrial, scored_over
 
 SETTINGS = "tuned settings"  # a column's head
 RUNS = ("default", "tuned")
@@ -61,7 +61,7 @@ def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Pa
     folder.mkdir(parents=True, exist_ok=True)
     comparisons = compare(searches)
     there = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
-    stored = {hash_: trial.scored_over(space.space.score.rounds) for hash_, trial in there.items()}
+    stored = scored_over(there, space.space.score.rounds)
     several = len(space.space.methods or {}) > 1  # whatever --only picked: files keep their names
     files = []
     for search in searches:
@@ -204,4 +204,5 @@ def caption(space: ScaledSpace, table: pd.DataFrame) -> str:
     reading += ["difference: tuned minus default, seed by seed, with its 95 % interval"] if several else []
     partly = any(((table[f"{name}_n"] > 0) & (table[f"{name}_n"] < table["seeds"])).any() for name in RUNS)
     reading += ["n: seeds that are done, where not all are"] if partly else []
-    return f"{space.title}: test accuracy (%), {'; '.join(reading)}"
+    scored = space.space.score.over(next(iter(space.final(space.arms[0].fixed).values())).rounds)
+    return f"{space.title}: test accuracy (%), scored over the last {scored} rounds, {'; '.join(reading)}"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import optuna
+from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
@@ -18,6 +19,9 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from fedbench.base.errors import UserError
+from fedbench.base.settings import Settings
+from fedbench.searches.pruning import SuccessiveHalving
+from fedbench.specs.parameters import fill
 from fedbench.specs.space import Arm, ScaledSpace
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -181,9 +185,23 @@ class Suggestions:
                 self.study.tell(trial.number, state=TrialState.FAIL)
         return count
 
+    def ask(self, kind: str) -> tuple[optuna.Trial, Settings]:
+        """Return the next suggestion and its settings, from a sampler of a kind (see `sampler`)."""
+        self.study.sampler = self.sampler(kind)
+        trial = self.study.ask()
+        return trial, fill(self.arm.fixed, self.arm.parameters, lambda parameter: parameter.suggest(trial))
+
+    def pruner(self, stop_early: bool) -> BasePruner:
+        """Return what decides which suggestions are stopped early: successive halving, or nothing."""
+        return SuccessiveHalving(self.space.length(self.arm)) if stop_early else NopPruner()
+
     def sampler(self, kind: str) -> BaseSampler:
-        """A sampler with a seed of its own for every continuation: the same one again would suggest the same again."""
-        seed = np.random.SeedSequence([zlib.crc32(self.study.study_name.encode()), len(self.trials)])
+        """Return a sampler whose seed depends on how many different suggestions there are.
+
+        So the next suggestion is the same whether or not the search was interrupted before it.
+        """
+        different = sum(AGAIN not in trial.user_attrs for trial in self.trials)
+        seed = np.random.SeedSequence([zlib.crc32(self.study.study_name.encode()), different])
         number = int(seed.generate_state(1)[0])
         if kind == "random":
             return RandomSampler(seed=number)

@@ -3,15 +3,19 @@
 import argparse
 import gc
 import os
+import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from fedbench.base.errors import UserError, one_line, told
 from fedbench.base.plugins import blame
-from fedbench.base.signals import Interrupted, heeding, interrupt
+from fedbench.base.signals import Interrupted, interrupt, stop_signals
+from fedbench.base.text import say, without_passwords
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2  # and 128 + its number for a signal, such as 130 for Ctrl-C
 
@@ -19,11 +23,14 @@ _command = False
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, like all others."""
+    """An argument parser that takes no abbreviations, and whose errors are one line, like all others."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(allow_abbrev=False, **how)
 
     def error(self, message: str) -> NoReturn:
         """Print one line, exit with 2."""
-        print(f"error: {one_line(message)} ({self.prog} --help shows the options)", file=sys.stderr)
+        say(f"error: {one_line(message)} ({self.prog} --help shows the options)", sys.stderr)
         sys.exit(WRONG_INPUT)
 
 
@@ -37,13 +44,13 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
     _command = sys.orig_argv[len(sys.orig_argv) - len(sys.argv) + 1 :] == sys.argv[1:]
     warnings.showwarning = lambda message, *_, **__: print_warning(str(message))
     try:
-        with heeding():
+        with stop_signals():
             code = main(sys.argv[1:])
     except UserError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
+        say(f"error: {one_line(error)}", sys.stderr)
         code = WRONG_INPUT
     except KeyboardInterrupt as error:
-        print("interrupted", file=sys.stderr)
+        say("interrupted", sys.stderr)
         code = code_of(error)
     except BaseException as error:
         answered = _answered(error)
@@ -57,13 +64,13 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
 def _answered(error: BaseException) -> int | None:
     """The exit code of an error that one line can tell of; None for any other, and for an end that was meant."""
     if where := blame(error):  # somebody's own code, named with --import
-        print(f"error: {where}: {told(error)}", file=sys.stderr)
+        say(f"error: {where}: {told(error)}", sys.stderr)
         return WRONG_INPUT
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     if isinstance(error, OSError):  # a full disk, a vanished folder
-        print(f"error: {one_line(error)}", file=sys.stderr)
+        say(f"error: {one_line(error)}", sys.stderr)
         return FAILED
     return None
 
@@ -73,9 +80,30 @@ def is_command() -> bool:
     return _command
 
 
+def invocation(module: str, arguments: Sequence[str]) -> list[str]:
+    """The words that started this command, without its arguments: ".venv/bin/python -m fedbench.study", say.
+
+    For a call from Python they are those of the command that does the same with the same interpreter.
+    """
+    end = len(sys.orig_argv) - len(arguments)
+    if not is_command() or sys.orig_argv[end:] != list(arguments):
+        return [sys.executable, "-m", module]
+    words = sys.orig_argv[:end]
+    script = sys.argv[0]
+    if words[1:2] == [script] and os.access(script, os.X_OK):  # the system found the interpreter in its first line
+        name = Path(script).name
+        words[:2] = [name if shutil.which(name) == script else script]
+    return words
+
+
+def command_line(words: Sequence[str]) -> str:
+    """A command as a shell reads it; passwords in addresses are not shown."""
+    return shlex.join(map(without_passwords, words))
+
+
 def print_warning(text: str) -> None:
     """Print a warning."""
-    print(f"warning: {one_line(text)}", file=sys.stderr, flush=True)
+    say(f"warning: {one_line(text)}", sys.stderr)
 
 
 def code_of(stop: KeyboardInterrupt) -> int:
@@ -96,7 +124,7 @@ def deferred_interrupt(notice: str) -> Iterator[Callable[[], int]]:
         if heard:
             interrupt(number)
         heard = number
-        print(f"\n{notice}", file=sys.stderr, flush=True)
+        say(f"\n{notice}", sys.stderr)
 
-    with heeding(answer):
+    with stop_signals(answer):
         yield lambda: heard

@@ -3,24 +3,25 @@
 import argparse
 import gc
 import json
-import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedbench.base.errors import UserError
+from fedbench.base.errors import UserError, one_line
 from fedbench.base.files import PACKED
 from fedbench.base.plugins import blame, import_modules
+from fedbench.base.signals import interrupt, stop_signals
+from fedbench.base.text import say
 from fedbench.specs.library import built_in, path_of
-from fedbench.terminal.command import DONE, FAILED, code_of, is_command
+from fedbench.terminal.command import DONE, FAILED, code_of, command_line, invocation, is_command
 from fedbench.terminal.options import check_resources, run_options
-from fedbench.tune import supervise
-from fedbench.tune.early import ahead
-from fedbench.tune.supervise import supervised
+from fedbench.terminal.supervise import Child, supervised
+from fedbench.tune.local import RayDied, abandoned, started_ahead, stop_pending
 
 Rows = list[dict[str, Any]]  # what --list shows: a row each, by column
 
@@ -39,7 +40,7 @@ class Job(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Run what is missing; Ctrl-C comes through as KeyboardInterrupt."""
+        """Run what is missing. Ctrl-C raises KeyboardInterrupt; RayDied is raised if Ray's own processes have died."""
 
     @abstractmethod
     def report(self, *, interrupted: bool) -> None:
@@ -94,39 +95,63 @@ def conduct(command: Command, options: argparse.Namespace, arguments: Sequence[s
         path_of(command.folder, options.name, command.what)  # a typo is answered before anything is imported
     check_resources(options)
     if options.dry_run or not is_command():
-        return _carry_out(command, options, arguments)
-    return supervised(lambda: _carry_out(command, options, arguments), options.max_failures)
+        return _carry_out(command, options, arguments, Child())
+    again = _again(command, arguments)
+    return supervised(lambda child: _carry_out(command, options, arguments, child), options.max_failures, again)
 
 
-def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Estimate, or run, report and judge, once it is clear what; returns the exit code."""
-    options.fresh = options.fresh and not supervise.child.deaths  # what was stored is gone by then
-    may = not options.dry_run and supervise.child.deaths <= options.max_failures
-    with ahead(run_options(options), likely=may and unfinished(command.folder, command.more, options)):
-        return _run(command, options, arguments)
+def _carry_out(command: Command, options: argparse.Namespace, arguments: Sequence[str], child: Child) -> int:
+    """Estimate, or run, report and judge; return the exit code.
+
+    Ray is started meanwhile if it is likely to be needed. A signal that arrives before the job is known ends the
+    process: an exception might be lost in the middle of an import.
+    """
+    options.fresh = options.fresh and not child.prepared_before
+    likely = not options.dry_run and unfinished(command.folder, command.more, options)
+    try:
+        with ExitStack() as background:
+            with stop_signals(partial(child.stop, tidy=stop_pending)), no_collector():
+                background.enter_context(started_ahead(run_options(options), likely))
+                job = command.job(options)
+            if options.dry_run:
+                job.estimate()
+                return DONE
+            return _run(job, command, options, arguments, child)
+    except KeyboardInterrupt as stop:
+        if abandoned():
+            child.stop(code_of(stop) - 128)
+        raise
 
 
-def _run(command: Command, options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Estimate, or run, report and judge; returns the exit code."""
-    with no_collector():
-        job = command.job(options)
-    if options.dry_run:
-        job.estimate()
-        return DONE
-    again = shlex.join(["python", "-m", command.door, *(a for a in arguments if a != "--fresh")])
+def _run(job: Job, command: Command, options: argparse.Namespace, arguments: Sequence[str], child: Child) -> int:
+    """Run, report and judge; return the exit code."""
+    again = _again(command, arguments)
     with job.held():
+        child.prepared()
         try:
             stopped = _stopped(job.run)
+            if stopped:
+                stop_pending()
+            if stopped and abandoned():
+                interrupt(stopped - 128)
             job.report(interrupted=bool(stopped))
-        except OSError as error:  # a full disk, a folder that is read-only now
+        except RayDied as death:
+            child.restart(str(death))
+            raise UserError(f"{death}; what was finished is stored; go on with: {again}") from death
+        except (OSError, EOFError) as error:  # a full disk, a file that it has cut off, a folder that is read-only now
             if blame(error):  # or somebody's own code
                 raise
-            print(f"error: {' '.join(str(error).split())}; go on with: {again}", file=sys.stderr)
+            say(f"error: {one_line(error)}; go on with: {again}", sys.stderr)
             return FAILED
     if left := job.left():
-        print(f"{left} left; go on with: {again}", file=sys.stderr)
+        say(f"{left} left; go on with: {again}", sys.stderr)
         return stopped if stopped and not job.lost else FAILED
     return FAILED if job.failed(options.strict) else DONE
+
+
+def _again(command: Command, arguments: Sequence[str]) -> str:
+    """The command line that goes on where this one has stopped."""
+    return command_line([*invocation(command.door, arguments), *(a for a in arguments if a != "--fresh")])
 
 
 def unfinished(folder: str, more: Sequence[str], options: argparse.Namespace) -> bool:
@@ -171,15 +196,16 @@ def _stopped(run: Callable[[], None]) -> int:
 def show_rows(rows: Rows, columns: Sequence[str], *, as_json: bool) -> None:
     """Print what there is, as a table or as JSON."""
     if as_json:
-        print(json.dumps(rows, indent=2))
+        say(json.dumps(rows, indent=2))
         return
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+
+    from fedbench.terminal.cells import cell
 
     table = Table(*columns)
     for row in rows:
-        table.add_row(*(escape(_text(row[column])) for column in columns))
+        table.add_row(*(cell(_text(row[column])) for column in columns))
     Console().print(table)
 
 

@@ -19,7 +19,7 @@ from fedbench.measuring.work import parameter_count, round_samples
 from fedbench.models import initial
 from fedbench.simulation.compute import exact
 from fedbench.simulation.local import Sgd, draw_plan, local_train
-from fedbench.store.folder import stored_config
+from fedbench.store.folder import config_of
 from fedbench.store.store import Store, StoredTrial
 
 PROBE_SECONDS = 20.0  # for all models together
@@ -76,6 +76,12 @@ def estimate(trials: Iterable[TrialConfig], store: Store, pace: Pace | None = No
     return Estimate(seconds, memory, float(sum(config.rounds for config in trials)) * DISK_A_ROUND, source)
 
 
+def model_bytes(config: TrialConfig) -> int:
+    """The size of a trial's model."""
+    parameters = parameter_count(config.model, config.dataset.shape, config.dataset.num_classes)
+    return parameters * config.numbers.dtype.itemsize
+
+
 def kind(config: TrialConfig) -> Kind:
     """What trials that cost alike have in common."""
     return config.data.name, config.model, config.method.name
@@ -106,7 +112,7 @@ def _stored_rates(store: Store) -> dict[Kind, float]:
 def _config(trial: StoredTrial) -> TrialConfig | None:
     """A stored trial's config, unless it needs something that is not here, such as somebody's own method."""
     try:
-        return stored_config(trial.path)
+        return config_of(trial)
     except UserError:
         return None
 
@@ -132,6 +138,4 @@ def _probe(config: TrialConfig, limit: float) -> float:
 
 def _memory(config: TrialConfig) -> float:
     """Bytes: clients' models and momentum, a few copies, the data, the process itself."""
-    parameters = parameter_count(config.model, config.dataset.shape, config.dataset.num_classes)
-    item = config.numbers.dtype.itemsize
-    return BASE_MEMORY + image_bytes(config) + kept_models(config) * parameters * item
+    return BASE_MEMORY + image_bytes(config) + kept_models(config) * model_bytes(config)

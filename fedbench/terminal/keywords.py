@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fedbench.base.errors import UserError, unknown
+from fedbench.base.settings import plain
 from fedbench.specs.names import text_labels
 
 OTHER_NAMES = {"changes": "set"}  # what `fedbench.load` calls it
@@ -55,7 +56,10 @@ def _several(value: Any) -> bool:
 
 
 def _settings(key: str, value: Any) -> list[str]:
-    return [f"{key}={json.dumps(value)}"]
+    try:
+        return [f"{key}={json.dumps(plain(value))}"]
+    except (TypeError, ValueError):
+        raise UserError(f"set: {key} = {value!r}: must be made of numbers, words, lists and mappings") from None
 
 
 def _points(key: str, value: Any) -> list[str]:

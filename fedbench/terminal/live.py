@@ -1,8 +1,10 @@
 """Pages of studies that run: a thread of the driver writes them every few seconds."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -12,16 +14,17 @@ from fedbench.reports.pages.write import write_pages
 from fedbench.reports.report import Report, folder_of
 from fedbench.reports.tables import fill_tables
 from fedbench.specs.expand import ScaledStudy
-from fedbench.store.store import DamagedError, Store, StoredTrial
+from fedbench.store.store import DamagedError, Store, StoredTrial, read_rounds, scored_over
 from fedbench.terminal.progress import StudyProgress
 
-LONGEST = 60.0  # seconds between two pages, however long one takes to make
-SHARE = 0.05  # of the driver's time goes into pages, unless one takes longer than that share of LONGEST
+LONGEST = 60.0  # seconds after which a page is written again although nothing has changed: it shows that we run
+SHARE = 0.1  # of one core, at most, goes into pages
 
 
 class LivePages:
     """Writes the pages of studies while they run. A context manager around the run; `progress` hears of the trials.
 
+    A page is written when something has changed, and at most so often that writing takes a tenth of one core.
     A page that cannot be written is one warning and the end of it: the study goes on.
     """
 
@@ -30,7 +33,8 @@ class LivePages:
     def __init__(self, studies: Sequence[ScaledStudy], store: Store, progress: StudyProgress) -> None:
         self.studies, self.progress = studies, progress
         self.store = Store(store.out)  # one of this thread's own
-        self._scored: dict[tuple[str, int], StoredTrial] = {}
+        self._scored: dict[tuple[str, int | None], StoredTrial] = {}
+        self._written: dict[str, tuple[float, Live, list[str]]] = {}  # by folder: when, and what is on the page
         self._over = threading.Event()
         self._writer = threading.Thread(target=self._keep_writing, daemon=True)
 
@@ -52,16 +56,16 @@ class LivePages:
             started = time.thread_time()
             if not self._try(running=True):
                 return
-            pause = min(LONGEST, max(self.every, (time.thread_time() - started) / SHARE))
+            pause = max(self.every, (time.thread_time() - started) / SHARE)
 
     def _try(self, *, running: bool) -> bool:
-        """Write all pages; whether that could be done."""
+        """Write all pages that have changed; whether that could be done."""
         try:
             for study in self.studies:
                 if not self._over.is_set() or not running:
                     self._write(study, running)
         except DamagedError as error:  # the next page is without it
-            self.store.forget(error.hash)
+            self.store.leave_out(error)
             self._scored = {key: trial for key, trial in self._scored.items() if key[0] != error.hash}
         except Exception as error:  # whatever it is, trials matter more
             self.progress.warn(f"pages are not kept up to date ({type(error).__name__}: {error})")
@@ -70,23 +74,26 @@ class LivePages:
 
     def _write(self, study: ScaledStudy, running: bool) -> None:
         folder = folder_of(study, self.store)
-        folder.mkdir(parents=True, exist_ok=True)
         trials = self._ended(study)
+        live, now = self._live(study, trials, running), time.monotonic()
+        content = replace(live, left=""), list(trials)  # the time that is left changes all the time
+        written, *shown = self._written.get(str(folder), (-math.inf,))
+        if tuple(shown) == content and now - written < LONGEST:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        read_rounds(trials.values())
         report = Report(fill_tables(study, trials), [], trials, [])
-        write_pages(study, report, folder, self.store, self._live(study, trials, running))
+        write_pages(study, report, folder, self.store, live)
+        self._written[str(folder)] = now, *content
 
     def _ended(self, study: ScaledStudy) -> dict[str, StoredTrial]:
         """The study's trials that have ended, now or before, scored as it says."""
-        found = {}
-        for hash_ in study.trials:
-            if hash_ in self.progress.trials and hash_ not in self.progress.outcomes:
-                continue
-            key = hash_, study.score_rounds
-            if key not in self._scored and (trial := self.store.get(hash_)):
-                self._scored[key] = trial.scored_over(study.score_rounds)
-            if key in self._scored:
-                found[hash_] = self._scored[key]
-        return found
+        told, rounds = self.progress, study.score.rounds
+        ended = [hash_ for hash_ in study.trials if hash_ not in told.trials or hash_ in told.outcomes]
+        fresh = [hash_ for hash_ in ended if (hash_, rounds) not in self._scored]
+        found = scored_over({hash_: trial for hash_ in fresh if (trial := self.store.get(hash_))}, rounds)
+        self._scored |= {(hash_, rounds): trial for hash_, trial in found.items()}
+        return {hash_: self._scored[hash_, rounds] for hash_ in ended if (hash_, rounds) in self._scored}
 
     def _live(self, study: ScaledStudy, trials: dict[str, StoredTrial], running: bool) -> Live:
         """How far a study is: trials that ended count in full."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from fedbench.base.errors import UserError
 from fedbench.base.files import RESULTS
 from fedbench.specs.names import SCALES
+from fedbench.terminal.command import is_command
 from fedbench.tune.options import RunOptions
 
 OWN_OPTIONS = {"CPU": "--cpus-per-trial", "GPU": "--gpus-per-trial"}  # resources of Ray's that have one
@@ -153,11 +154,16 @@ def add_run_options(options: argparse.ArgumentParser, *, tracked: str = "") -> N
 
 
 def gpu_share(text: str) -> float | None:
-    """The type of an option that takes a share of a GPU: None for auto."""
+    """The type of an option that takes a share of a GPU: None for auto. Ray takes no fraction above 1."""
+    if text == "auto":
+        return None
     try:
-        return None if text == "auto" else float(text)
+        share = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a share, such as 0.25, or auto") from None
+    if share > 1 and not share.is_integer():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a share below 1, such as 0.25, a whole number, or auto")
+    return share
 
 
 def custom_resource(text: str) -> tuple[str, float]:
@@ -232,6 +238,7 @@ def run_options(options: argparse.Namespace, modules: Sequence[str] = (), *, kin
         dashboard=options.dashboard,
         autoscaling=options.autoscaling,
         ship=options.ship,
+        supervised=is_command(),
         checkpoints=checkpoint_place(options.checkpoints),
         modules=(*options.modules, *modules),
         trackers=tuple(options.track),

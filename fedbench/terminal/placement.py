@@ -9,7 +9,7 @@ from fedbench.measuring.memory import estimated_gpu_memory
 from fedbench.measuring.speeds import known_speeds
 from fedbench.store.store import Store
 from fedbench.terminal.estimate import Pace, kind, peak_gpu_memory
-from fedbench.tune.fit import joined
+from fedbench.tune.local import connected
 from fedbench.tune.options import RunOptions
 from fedbench.tune.shares import share_of, trials_on_a_gpu
 
@@ -58,7 +58,7 @@ def informed(
     The memory is what stored trials of the same kind reserved, else an estimate. Where there cannot be any GPUs nothing
     is looked up: it takes a moment.
     """
-    if not (options.address or joined() or machine.gpus):
+    if not (options.address or connected() or machine.gpus):
         return options
     speeds, stored = known_speeds(options.out, machine), peak_gpu_memory(store)
     kinds = {(kind(config), config.precision): config for config in configs}

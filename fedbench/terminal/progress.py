@@ -6,18 +6,30 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
+from fedbench.base.errors import one_line
+from fedbench.base.text import printable, say
 from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation
+from fedbench.tune.options import Score
 
 PLAIN_EVERY = 5.0  # seconds between plain lines of one run
 LOG_EVERY = 60.0  # and between lines on what runs, of a study
 
 
-def plain(field: str) -> TextColumn:
-    """A column that shows a field as it is: names may have square brackets."""
-    return TextColumn(f"{{task.fields[{field}]}}", markup=False)
+class FieldColumn(ProgressColumn):
+    """A column that shows a field of the task as one line of plain text."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(Column(no_wrap=True))
+        self.field = field
+
+    def render(self, task: Task) -> Text:
+        """Show the field: neither rich nor the terminal finds a command in it."""
+        return Text(one_line(task.fields[self.field]))
 
 
 class LiveLine:
@@ -39,9 +51,9 @@ class LiveLine:
     def say(self, text: str) -> None:
         """Something is about to take a while: a line that stays, above the live one."""
         if self._bar:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
-            print(text, flush=True)
+            say(text)
 
 
 class RunProgress(LiveLine, Callback[Simulation, Record]):
@@ -50,33 +62,46 @@ class RunProgress(LiveLine, Callback[Simulation, Record]):
     def __init__(self, rounds: int, console: Console) -> None:
         self.rounds = rounds
         self.console = console
-        self._scores = ""
+        self._scores, self._scored = "", 0  # the last scores, and their round
         self._first = 0
         self._started = self._printed = time.monotonic()
         if console.is_terminal:
             columns = (TextColumn("round {task.completed:.0f}/{task.total:.0f}"), BarColumn())
-            self._bar = Progress(*columns, plain("scores"), TimeRemainingColumn(), console=console)
+            self._bar = Progress(*columns, FieldColumn("scores"), TimeRemainingColumn(), console=console)
             self._task = self._bar.add_task("", total=rounds, scores="")
 
     def start(self, run: Simulation) -> None:
         """Count from the rounds that the run has behind it."""
         self._first = run.state.round
+        for record in run.state.history:
+            self._take(record)
         self._started = self._printed = time.monotonic()
         if self._bar:
             self._bar.update(self._task, completed=self._first)
 
     def round(self, run: Simulation, seen: Record) -> None:
         """Take in one finished round."""
-        if seen.test_accuracy is not None and seen.test_loss is not None:
-            self._scores = f"accuracy {100 * seen.test_accuracy:.2f} %  loss {seen.test_loss:.4f}"
+        self._take(seen)
+        scores = self._scores + of_round(self._scored, seen.round)
         if self._bar:
-            self._bar.update(self._task, completed=seen.round, scores=self._scores)
+            self._bar.update(self._task, completed=seen.round, scores=scores)
             return
         now = time.monotonic()
         if now - self._printed >= PLAIN_EVERY or seen.round in (self._first + 1, self.rounds):
             self._printed = now
             left = (now - self._started) / (seen.round - self._first) * (self.rounds - seen.round)
-            print(f"round {seen.round}/{self.rounds}  {self._scores}  {clock(left)} left", flush=True)
+            say(f"round {seen.round}/{self.rounds}  {scores}  {clock(left)} left")
+
+    def _take(self, record: Record) -> None:
+        """Keep the scores of a round that has any."""
+        if record.test_accuracy is not None and record.test_loss is not None:
+            self._scores = f"accuracy {100 * record.test_accuracy:.2f} %  loss {record.test_loss:.4f}"
+            self._scored = record.round
+
+
+def of_round(scored: int, now: int) -> str:
+    """Which round a score belongs to, in words; nothing if that is the present one, or there is no score."""
+    return f" (round {scored})" if 0 < scored < now else ""
 
 
 def clock(seconds: float) -> str:
@@ -94,7 +119,7 @@ class StudyProgress(LiveLine):
 
     def __init__(self, trials: dict[str, TrialConfig], names: Mapping[str, str], console: Console) -> None:
         self.trials, self.names = trials, names
-        self.scores: dict[str, float] = {}
+        self.scores: dict[str, Score | None] = {}
         self.curves: dict[str, dict[int, float]] = {hash_: {} for hash_ in trials}  # percent, by round
         self.console = console
         self.rounds = dict.fromkeys(trials, 0)
@@ -106,20 +131,21 @@ class StudyProgress(LiveLine):
         self._started = self._printed = time.monotonic()
         self._before: int | None = None  # rounds of the first news, which starts the clock, or from before a resume
         if console.is_terminal:
-            columns = (plain("counts"), BarColumn(bar_width=24), TimeRemainingColumn())
-            self._bar = Progress(*columns, plain("latest"), console=console)
+            columns = (FieldColumn("counts"), BarColumn(bar_width=24), TimeRemainingColumn())
+            self._bar = Progress(*columns, FieldColumn("latest"), console=console)
             total = sum(config.rounds for config in trials.values())
             self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
 
-    def update(self, hash_: str, round_: int, accuracy: float) -> None:
-        """A trial has got to a round."""
+    def update(self, hash_: str, round_: int, score: Score | None) -> None:
+        """A trial has got to a round; `score` is its last one, None if no round was scored yet."""
         self.running.add(hash_)
         self.elsewhere.pop(hash_, None)
         if self._before is not None and hash_ not in self.scores:
             self._before += round_ - 1
         self._start_clock(round_)
-        self.rounds[hash_], self.scores[hash_] = round_, accuracy
-        self.curves[hash_][round_] = 100 * accuracy
+        self.rounds[hash_], self.scores[hash_] = round_, score
+        if score:
+            self.curves[hash_][score.round] = 100 * score.accuracy
         self.latest = self._standing(hash_)
         self._show()
         if self._bar is None and time.monotonic() - self._printed >= LOG_EVERY:
@@ -128,12 +154,13 @@ class StudyProgress(LiveLine):
 
     def _standing(self, hash_: str) -> str:
         """Where a trial stands."""
-        rounds = f"{self.rounds[hash_]}/{self.trials[hash_].rounds}"
-        return f"{self.names[hash_]}: round {rounds}, {100 * self.scores[hash_]:.2f} %"
+        now, score = self.rounds[hash_], self.scores[hash_]
+        scored = f", {100 * score.accuracy:.2f} %{of_round(score.round, now)}" if score else ""
+        return f"{self.names[hash_]}: round {now}/{self.trials[hash_].rounds}{scored}"
 
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
-        print(f"{self._counts()}{self.left()}; {text}", flush=True)
+        say(f"{self._counts()}{self.left()}; {text}")
 
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""
@@ -165,7 +192,7 @@ class StudyProgress(LiveLine):
         what = text.partition(" (")[0]
         if what not in self._warned:
             self._warned.add(what)
-            Console(stderr=True).print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(f"warning: {one_line(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def _show(self) -> None:
         if self._bar:
@@ -205,20 +232,24 @@ class SearchProgress(LiveLine):
         self.crashed = 0
         self.latest = ""
         self._running: dict[int, int] = {}
+        self._scores: dict[int, tuple[int, str]] = {}  # of each suggestion, the last one and its round
         self._started, self._first = time.monotonic(), done
         if console.is_terminal:
             columns = (
-                plain("counts"),
+                FieldColumn("counts"),
                 BarColumn(bar_width=24),
                 TimeRemainingColumn(),
             )
-            self._bar = Progress(*columns, plain("latest"), console=console)
+            self._bar = Progress(*columns, FieldColumn("latest"), console=console)
             self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
 
     def update(self, number: int, round_: int, score: float | None) -> None:
         """A suggestion has got to a round."""
         self._running[number] = round_
-        text = "" if score is None else f", {self.show(score)}"
+        if score is not None:
+            self._scores[number] = round_, self.show(score)
+        scored, shown = self._scores.get(number, (0, ""))
+        text = f", {shown}{of_round(scored, round_)}" if shown else ""
         self.latest = f"suggestion {number}: round {round_}/{self.rounds}{text}"
         self._show()
 
@@ -233,7 +264,7 @@ class SearchProgress(LiveLine):
         self.latest = f"{what}: {outcome}{after}{text}" + (f" ({reason})" if reason else "")
         self._show()
         if self._bar is None:
-            print(f"{self._counts()}, {clock(self._left())} left; {self.latest}", flush=True)
+            say(f"{self._counts()}, {clock(self._left())} left; {self.latest}")
 
     def _show(self) -> None:
         if self._bar:

@@ -10,13 +10,16 @@ from pathlib import Path
 from rich.console import Console
 
 from fedbench.base.errors import UserError
+from fedbench.base.packs import LARGEST as WITHIN
 from fedbench.base.packs import SUFFIX, packed
+from fedbench.base.text import say
 from fedbench.config import TrialConfig
+from fedbench.data.official import check_data_dir
 from fedbench.reports.agreement import RULE, agreement, tolerance
 from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.execute import execute
-from fedbench.store.folder import stored_config
+from fedbench.store.folder import config_of
 from fedbench.store.store import Store, StoredTrial
 from fedbench.terminal.command import DONE, FAILED
 from fedbench.terminal.progress import RunProgress, clock
@@ -24,6 +27,7 @@ from fedbench.terminal.studies import chosen_studies, results_in, warn
 from fedbench.terminal.tables import counted_verdicts
 
 LARGEST = 60_000  # bytes of a pack
+LARGEST_UNPACKED = WITHIN // 2  # bytes of the files in it: as JSON they may take some more
 LARGEST_SUM = 15_000_000  # and of all together
 
 
@@ -39,47 +43,64 @@ def publish(options: argparse.Namespace) -> int:
         warn(source)
     sizes = [path.stat().st_size for path in target.trials.glob(f"*{SUFFIX}")]
     largest, whole = max(sizes, default=0) / 1e3, sum(sizes) / 1e6
-    print(f"{options.to}: {len(sizes)} trials, {whole:.2f} MB, the largest {largest:.1f} kB")
+    say(f"{options.to}: {len(sizes)} trials, {whole:.2f} MB, the largest {largest:.1f} kB")
     if sum(sizes) > LARGEST_SUM:
-        print(f"that is more than {LARGEST_SUM / 1e6:g} MB")
+        say(f"that is more than {LARGEST_SUM / 1e6:g} MB")
     return FAILED if large or sum(sizes) > LARGEST_SUM else DONE
 
 
 def _publish_study(study: ScaledStudy, source: Store, target: Store) -> int:
-    """Pack the finished trials of a study, and say how many; returns how many are too large for it."""
-    finished, packs = sorted(source.finished(study.trials)), dict[str, bytes]()
+    """Pack the finished trials of a study, and say how many; returns how many cannot be packed."""
+    finished, packs, refused = sorted(source.finished(study.trials)), dict[str, bytes](), 0
     for hash_ in finished:
         trial, there = source.get(hash_), target.get(hash_)
         if trial and not (there and there.files() == trial.files()):  # equal files in other bytes are left alone
-            packs[hash_] = packed(trial.files())
-    large = {hash_ for hash_, pack in packs.items() if len(pack) > LARGEST}
-    for hash_ in packs.keys() - large:
-        target.put(hash_, packs[hash_])
-    for hash_ in sorted(large):
-        print(f"{hash_[:12]}: not published, since its pack has {len(packs[hash_]):,} bytes (at most {LARGEST:,})")
-    counts = f"{len(packs) - len(large)} packed, {len(finished) - len(packs)} there already"
+            try:
+                packs[hash_] = _pack(trial.files())
+            except ValueError as problem:
+                refused += 1
+                say(f"{hash_[:12]}: not published, since {problem}")
+    for hash_, pack in packs.items():
+        target.put(hash_, pack)
+    counts = f"{len(packs)} packed, {len(finished) - len(packs) - refused} there already"
     missing = len(study.trials) - len(finished)
-    print(f"{study.name}, scale {study.scale}: {counts}, {missing} of {len(study.trials)} not run", flush=True)
-    return len(large)
+    say(f"{study.name}, scale {study.scale}: {counts}, {missing} of {len(study.trials)} not run")
+    return refused
+
+
+def _pack(files: Mapping[str, bytes]) -> bytes:
+    """The pack of a trial's files; ValueError says why there is none."""
+    try:
+        pack, size = packed(files), sum(map(len, files.values()))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"a file of it is not text ({error})") from error
+    if len(pack) > LARGEST:
+        raise ValueError(f"its pack has {len(pack):,} bytes (at most {LARGEST:,})")
+    if size > LARGEST_UNPACKED:
+        raise ValueError(f"its files have {size:,} bytes (at most {LARGEST_UNPACKED:,})")
+    return pack
 
 
 def verify(options: argparse.Namespace) -> int:
     """Run some trials again; returns the exit code: 1 if one does not agree."""
+    check_data_dir(options.data_dir)
     store = Store(options.results)
-    known = _runnable(store)
-    warn(store)
+    try:
+        known = _runnable(store)
+    finally:
+        warn(store)
     picked = random.Random(options.seed).sample(sorted(known), min(options.trials, len(known)))
     trials = {hash_: trial for hash_ in picked if (trial := store.get(hash_))}
     for hash_, trial in trials.items():
-        print(f"{in_words(known[hash_])}: took {clock(_seconds(trial))} on {trial.environment()}")
-    print(f"{len(picked)} of {len(known)} trials, {clock(sum(map(_seconds, trials.values())))} in all", flush=True)
+        say(f"{in_words(known[hash_])}: took {clock(_seconds(trial))} on {trial.environment()}")
+    say(f"{len(picked)} of {len(known)} trials, {clock(sum(map(_seconds, trials.values())))} in all")
     if options.dry_run:
         return DONE
     check_data([known[hash_] for hash_ in picked], options.data_dir)
-    print(RULE, flush=True)
+    say(RULE)
     with _scratch(options.out) as scratch:
         verdicts = [_verify(known[hash_], trials[hash_], known, store, scratch, options.data_dir) for hash_ in picked]
-    print(f"{len(verdicts)} trials run again: {counted_verdicts(verdicts)}")
+    say(f"{len(verdicts)} trials run again: {counted_verdicts(verdicts)}")
     return FAILED if "differs" in verdicts else DONE
 
 
@@ -88,7 +109,7 @@ def _runnable(store: Store) -> dict[str, TrialConfig]:
     configs, others = dict[str, TrialConfig](), 0
     for trial in store.all():
         try:
-            config = stored_config(trial.path)
+            config = config_of(trial)
         except UserError:  # of somebody's own method, which is not here
             config = None
         if config and config.hash == trial.hash and trial.status != "failed":
@@ -96,7 +117,7 @@ def _runnable(store: Store) -> dict[str, TrialConfig]:
         else:
             others += 1
     if others:
-        print(f"{others} trials are left out: they failed, or are of another version, or need a module (--import)")
+        say(f"{others} trials are left out: they failed, or are of another version, or need a module (--import)")
     if not configs:
         raise UserError(f"{store.out}: holds no trial that can be run again")
     return configs
@@ -111,7 +132,7 @@ def in_words(config: TrialConfig) -> str:
 
 
 def _seconds(trial: StoredTrial) -> float:
-    return float(sum(trial.summary[f"seconds_{part}"] for part in ("train", "server", "eval")))
+    return float(sum(trial.summary.get(f"seconds_{part}") or 0.0 for part in ("train", "server", "eval")))
 
 
 @contextmanager
@@ -135,17 +156,18 @@ def _verify(
     data_dir: Path | None,
 ) -> str:
     """Run a trial again and say what follows."""
-    print(f"running {in_words(config)}", flush=True)
+    say(f"running {in_words(config)}")
     with RunProgress(config.rounds, Console()) as progress:
         ours = execute(config, scratch, data_dir, [progress])
     if ours.status == "failed":
-        print(f"differs: it failed here: {ours.reason}", flush=True)
+        say(f"differs: it failed here: {ours.reason}")
         return "differs"
     seeds = {hash_ for hash_, other in known.items() if _seedless(other) == _seedless(config)} - {config.hash}
-    found = agreement(ours, published, tolerance([trial for hash_ in sorted(seeds) if (trial := store.get(hash_))]))
+    others = [trial.scored_over(None) for hash_ in sorted(seeds) if (trial := store.get(hash_))]
+    found = agreement(ours.scored_over(None), published.scored_over(None), tolerance(others))
     scores = f"{_percent(found.ours)} here, {_percent(found.published)} published"
     apart = "" if found.difference is None else f", {found.difference:+.2f} points (at most {found.tolerance:.2f})"
-    print(f"{found.verdict}: {scores}{apart}", flush=True)
+    say(f"{found.verdict}: {scores}{apart}")
     return found.verdict
 
 

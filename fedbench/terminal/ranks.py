@@ -3,6 +3,7 @@
 import argparse
 
 from fedbench.base.errors import UserError
+from fedbench.base.text import say
 from fedbench.reports.ranks import Ranks, rank, study_scores, together
 from fedbench.reports.report import stored_trials, write_ranks
 from fedbench.reports.sheets import Entry, Sheet
@@ -34,7 +35,7 @@ def rank_studies(options: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     show_ranks(ranks, f"{', '.join(study.study.title for study, _ in parts)} (scale {first.scale})")
     for path in write_ranks(ranks, folder):
-        print(path)
+        say(path)
     say_where(store)
 
 
@@ -45,16 +46,13 @@ def show_ranks(ranks: Ranks, title: str) -> None:
             Entry(str(number)),
             name,
             Entry(f"{ranks.mean.ranks[number - 1]:.2f}"),
-            Entry(ranks.iqm[number - 1].text),
             Entry(str(ranks.missing[number - 1])),
             Entry(str(ranks.diverged[number - 1])),
         ]
         for number, name in enumerate(ranks.names, start=1)
     ]
-    heads = ["", "name", "mean rank", "interquartile mean (%)", "missing", "diverged"]
+    heads = ["", "name", "mean rank", "missing", "diverged"]
     show_sheet(Sheet(heads, rows, f"{title}: ranks over {ranks.cells} cells"))
-    if ranks.mean.cells > 1:
-        print(f"critical difference {ranks.mean.critical:.2f} (Nemenyi, 5 %, {ranks.mean.cells} cells that have all)")
-    print(f"{ranks.sentence}; within {ranks.margin:g} points two are no different")
+    say(f"{ranks.sentence}; within {ranks.margin:g} points two are no different")
     if ranks.left_out:
-        print(f"left out, not in all studies or without results: {', '.join(ranks.left_out)}")
+        say(f"left out, not in all studies or without results: {', '.join(ranks.left_out)}")

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
+from fedbench.base.text import say
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
+from fedbench.data.official import check_data_dir
 from fedbench.measuring.cases import Machine
 from fedbench.searches.report import (
     Comparison,
@@ -51,6 +54,9 @@ from fedbench.terminal.studies import check_machine, run_shown, tracking, warn
 from fedbench.terminal.tables import show_sheet
 from fedbench.tune.options import RunOptions
 
+if TYPE_CHECKING:
+    from fedbench.tune.nodes import Nodes
+
 SEARCH = "search-"  # before a search's name, where studies are named, too
 
 
@@ -83,6 +89,7 @@ class SearchJob(Job):
         self.whole = options.out / "searches" / self.space.name / self.space.scale
         self.url = options.storage or default_url(self.whole / self.space.other)
         parse_url(self.url)
+        check_data_dir(options.data_dir)
         check_trackers(options.track)
         self.trackers = CommandTrackers(options.track, options.out)
         self.store.check()
@@ -98,16 +105,14 @@ class SearchJob(Job):
             known = storage and is_known(storage, space, arm)
             left = Suggestions.open(storage, space, arm).left if storage and known else space.trials
             over = ", ".join(map(str, arm.parameters))
-            print(f"{arm.label}: {left} of {space.trials} suggestions to run over {over}")
+            say(f"{arm.label}: {left} of {space.trials} suggestions to run over {over}")
             configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
         seeds = len(space.suggestion_seeds)
         place = placement(run_options(self.options), configs, self.store, Machine.here(), seeds)
         cost, at_once = estimate(configs, self.store, place.pace), place.at_once
-        print(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's {place.where}")
-        print(
-            f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})"
-        )
-        print(f"memory: about {cost.memory * seeds / 2**20:.0f} MiB for a suggestion")
+        say(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's {place.where}")
+        say(f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
+        say(f"memory: about {cost.memory * seeds / 2**20:.0f} MiB for a suggestion")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -140,16 +145,13 @@ class SearchJob(Job):
         if not any(search.left for search in self.searches):
             self._run_final()
             return
-        from fedbench.tune.clusters import on_ray
+        from fedbench.tune.cluster import cluster
 
-        on_ray(self._how, lambda _: self._run_all())
-
-    def _run_all(self) -> None:
-        """What is left, on the Ray that there is now."""
-        for search in self.searches:
-            if search.left:
-                self._run_suggestions(search)
-        self._run_final()
+        with cluster(self._how) as nodes:
+            for search in self.searches:
+                if search.left:
+                    self._run_suggestions(search, nodes)
+            self._run_final(nodes)
 
     def _announce(self, again: int) -> None:
         """The first line: what is searched, and how much of it is done."""
@@ -157,33 +159,33 @@ class SearchJob(Job):
         done, total = sum(min(len(s.settled), trials) for s in searches), trials * len(searches)
         methods = f"{len(searches)} methods, " if len(searches) > 1 else ""
         left = f"; {again} that were interrupted or failed are run again" if again else ""
-        print(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}", flush=True)
+        say(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}")
 
     @cached_property
     def _how(self) -> RunOptions:
         how = run_options(self.options, self.space.space.import_, kind=SEARCH)
         return informed(how, self._all_configs(), self.store, Machine.here(), len(self.space.suggestion_seeds))
 
-    def _run_suggestions(self, search: Suggestions) -> None:
+    def _run_suggestions(self, search: Suggestions, nodes: "Nodes") -> None:
         """Run what the budget of one method has left."""
         from fedbench.tune.search import search_arm
 
         space, done, early = self.space, len(search.settled), self.options.scheduler == "asha"
         rounds = space.length(search.arm)
         with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
-            search_arm(search, self._how, sampler=self.options.sampler, stop_early=early, listener=progress)
+            search_arm(search, self._how, progress, nodes, sampler=self.options.sampler, stop_early=early)
 
-    def _run_final(self) -> None:
+    def _run_final(self, nodes: "Nodes | None" = None) -> None:
         """Run what the table needs and the store does not have yet: default and best settings, over all seeds."""
         wanted = final_trials(compare(self.searches))
         finished = self.store.finished(wanted)
         missing = {hash_: config for hash_, config in wanted.items() if hash_ not in finished}
         if missing:
             self.store.mend()
-            print(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done", flush=True)
+            say(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done")
             names = run_names(SEARCH + self.space.name, compare(self.searches))
             progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
-            run_shown(missing, names, tracking(self._how, self.trackers), progress)
+            run_shown(missing, names, tracking(self._how, self.trackers), progress, nodes)
 
     def report(self, *, interrupted: bool) -> None:
         """Who stops a search does not want to wait for plots."""
@@ -192,7 +194,7 @@ class SearchJob(Job):
         warn(self.store)
         show_search(self.searches, report, self.url)
         if self.space.variant:
-            print(f"these are of a variant of the search; the whole search's go to {self.whole}")
+            say(f"these are of a variant of the search; the whole search's go to {self.whole}")
         self._interrupted = interrupted
         which = ", ".join(filter(None, (self.space.scale, self.space.variant)))
         self.trackers.report(SEARCH + self.space.name, which, report.files, print_warning)
@@ -228,18 +230,18 @@ def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> 
     whole = sheet(space, report.table)  # without the last column: settings stand below, and would not fit
     show_sheet(replace(whole, heads=whole.heads[:-1], rows=[row[:-1] for row in whole.rows]))
     for search in searches:
-        print(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")
+        say(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")
     counts = [len(search.settled) for search in searches]
     if min(counts) < max(counts):
-        print(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
+        say(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
     ran, saved = sum(s.rounds_run for s in searches), sum(s.rounds_saved for s in searches)
     if ran:
         planned = sum(len(s.settled) * space.length(s.arm) for s in searches)
         each = f", each with {len(space.suggestion_seeds)} seeds" if len(space.suggestion_seeds) > 1 else ""
-        print(f"rounds: {ran} of {planned} run{each}; ASHA saved {saved} ({100 * saved / planned:.0f} %)")
+        say(f"rounds: {ran} of {planned} run{each}; ASHA saved {saved} ({100 * saved / planned:.0f} %)")
     for path in report.files:
-        print(path)
-    print(f"to browse the suggestions: pip install optuna-dashboard && optuna-dashboard {shlex.quote(shown_url(url))}")
+        say(path)
+    say(f"to browse the suggestions: pip install optuna-dashboard && optuna-dashboard {shlex.quote(shown_url(url))}")
 
 
 def _best(search: Suggestions) -> str:

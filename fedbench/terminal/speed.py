@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress
 from rich.table import Table
 
 from fedbench.base.errors import UserError
+from fedbench.base.text import say
 from fedbench.config import TrialConfig
 from fedbench.data.official import cache_dir
 from fedbench.measuring.cases import PLAIN, Case, Machine, Row, Setting, cases
@@ -26,7 +27,7 @@ from fedbench.models import MODELS
 from fedbench.models.precision import PRECISIONS
 from fedbench.specs.expand import expand
 from fedbench.terminal.command import DONE
-from fedbench.terminal.progress import LiveLine, plain
+from fedbench.terminal.progress import FieldColumn, LiveLine
 from fedbench.terminal.studies import studies_at
 
 LEAST = 0.3  # seconds of training in a case, however many there are
@@ -40,10 +41,10 @@ def run_speed(options: argparse.Namespace) -> int:
     """Measure, keep, draw and show; returns the exit code."""
     names, machine = chosen_models(options.models), Machine.here()
     folder = ready_folder((options.out or cache_dir()) / FOLDER)
-    print(f"measuring on {machine}: about {options.seconds:.0f} s, and the time to start", flush=True)
+    say(f"measuring on {machine}: about {options.seconds:.0f} s, and the time to start")
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > machine.cpus / 2:
-        print(f"others are at work here (load {load:.1f}): speeds come out lower, and uneven", flush=True)
+        say(f"others are at work here (load {load:.1f}): speeds come out lower, and uneven")
     studies = {name: expand(name, "paper", changes={}, only={}, seeds=None).trials for name in studies_at("paper")}
     models = [(usual_data(name, studies), name) for name in names]
     to_measure = cases(models, machine, list(PRECISIONS))
@@ -52,7 +53,7 @@ def run_speed(options: argparse.Namespace) -> int:
     best = speeds.best()
     files = [*speeds.save(folder), *draw_speeds(speeds, folder)]
     show(speeds, best, studies, Console())
-    print(f"kept for --dry-run and drawn: {', '.join(file.name for file in files)} in {folder}")
+    say(f"kept for --dry-run and drawn: {', '.join(file.name for file in files)} in {folder}")
     return DONE
 
 
@@ -138,19 +139,17 @@ def own_speed(matrices: Mapping[str, float], precision: str) -> float:
 def show(speeds: Speeds, best: Setting, studies: Studies, console: Console) -> None:
     """Print all rows, what was left out, the line to use, and how long studies take with it."""
     console.print(row_table(speeds.rows))
-    print(legend(speeds.rows))
+    say(legend(speeds.rows))
     own = (f"{precision} {speed / 1e9:,.3g} GFLOP/s" for precision, speed in speeds.matrices.items())
-    print(f"products of large matrices: {', '.join(own)}")
+    say(f"products of large matrices: {', '.join(own)}")
     for what, reason in speeds.left_out.items():
-        print(f"left out: {what} ({reason})")
+        say(f"left out: {what} ({reason})")
     for precision, factor in speeds.by_precision().items():
-        print(
-            f"{precision}: {factor:.2g} times as fast as {PLAIN}, and another experiment (--set precision={precision})"
-        )
+        say(f"{precision}: {factor:.2g} times as fast as {PLAIN}, and another experiment (--set precision={precision})")
     at_once = best.at_once * max(1, speeds.machine.gpus)
     console.print(study_table(speeds, best, at_once, studies))
-    print("times: of local training and scoring; models that were not measured go by their operations")
-    print(f"use: {line_to_use(best, speeds.machine)}")
+    say("times: of local training and scoring; models that were not measured go by their operations")
+    say(f"use: {line_to_use(best, speeds.machine)}")
 
 
 def narrow(*columns: str) -> Table:
@@ -224,7 +223,7 @@ class SpeedProgress(LiveLine):
     def __init__(self, total: int, console: Console) -> None:
         self._done, self._total = 0, total
         if console.is_terminal:
-            self._bar = Progress(plain("counts"), BarColumn(bar_width=24), plain("latest"), console=console)
+            self._bar = Progress(FieldColumn("counts"), BarColumn(bar_width=24), FieldColumn("latest"), console=console)
             self._task = self._bar.add_task("", total=total, counts=f"0/{total}", latest="starting")
 
     def skip(self, count: int) -> None:
@@ -238,4 +237,4 @@ class SpeedProgress(LiveLine):
         if self._bar:
             self._bar.update(self._task, completed=self._done, total=self._total, counts=counts, latest=text)
         else:
-            print(f"{counts}  {text}", flush=True)
+            say(f"{counts}  {text}")

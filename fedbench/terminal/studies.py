@@ -2,16 +2,19 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from fedbench.base.errors import UserError
 from fedbench.base.settings import parse_assignments
+from fedbench.base.text import say
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
+from fedbench.data.official import check_data_dir
 from fedbench.measuring.cases import Machine
 from fedbench.reports.differences import differences, trials_in
 from fedbench.reports.pages.index import INDEX
@@ -28,15 +31,19 @@ from fedbench.store.store import Store
 from fedbench.store.sweep import sweep_store
 from fedbench.store.trackers import CommandTrackers, check_trackers
 from fedbench.terminal.command import print_warning
-from fedbench.terminal.conduct import Job
-from fedbench.terminal.estimate import estimate
+from fedbench.terminal.conduct import Job, no_collector
+from fedbench.terminal.estimate import estimate, model_bytes
 from fedbench.terminal.live import LivePages
 from fedbench.terminal.options import checkpoint_place, chosen_seeds, run_options
 from fedbench.terminal.placement import informed, placement
 from fedbench.terminal.progress import StudyProgress, clock
 from fedbench.terminal.tables import show, show_check, show_comparison, show_differences
-from fedbench.tune.fit import check_address, check_here, joined
+from fedbench.tune.fit import check_address, check_here
+from fedbench.tune.local import connected
 from fedbench.tune.options import RunOptions
+
+if TYPE_CHECKING:
+    from fedbench.tune.nodes import Nodes
 
 EVERYTHING = "all"  # the name for all studies together, but the one that only tries whether things work
 SMOKE = "smoke"
@@ -81,30 +88,48 @@ class StudyJob(Job):
         self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
         warn(self.store)
         if self.missing:
+            check_data_dir(options.data_dir)
             check_machine(options, self.missing.values())
         self._announce(len(finished))
+        self._unkept: set[str] = set()
+        self._say_without_model(finished)
 
     def _announce(self, finished: int) -> None:
         """Say what is about to be run, and how much of it several studies share."""
         first, trials = self.studies[0], len(self.trials)
         several = f"{len(self.studies)} studies"
         title = f"{first.study.title}{note(first)}" if len(self.studies) == 1 else several
-        print(f"{title}: {trials} trials, {finished} of them done", flush=True)
+        say(f"{title}: {trials} trials, {finished} of them done")
         if shared := sum(len(study.trials) for study in self.studies) - trials:
-            print(f"{shared} more trials are shared: they belong to several studies and are run once", flush=True)
+            say(f"{shared} more trials are shared: they belong to several studies and are run once")
+
+    def _say_without_model(self, hashes: Iterable[str]) -> None:
+        """With --save-model: say once of which finished trials there is no model, and how to get one."""
+        if not self.options.save_model:
+            return
+        done = {hash_ for hash_ in hashes if self.store.status(hash_) == "done"} - self._unkept
+        without = {hash_ for hash_ in done if not self.store.model(hash_).is_file()}
+        self._unkept |= without
+        if without:
+            trials = f"{len(without)} stored trials were" if len(without) > 1 else "1 stored trial was"
+            print_warning(
+                f"--save-model: {trials} run without it and {'have' if len(without) > 1 else 'has'} no model; "
+                "add --fresh to run everything that the command names again and keep its models"
+            )
 
     def estimate(self) -> None:
         """Time, memory and disk of what is missing."""
         place = placement(run_options(self.options), list(self.missing.values()), self.store, Machine.here())
         cost = estimate(self.missing.values(), self.store, place.pace)
         at_once, memory = place.at_once, cost.memory / 2**20
-        print(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's {place.where}")
-        print(f"time: about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
-        print(f"memory: about {memory:.0f} MiB for the largest trial, {at_once * memory:.0f} in all")
-        print(f"disk: about {cost.disk / 2**20:.1f} MiB")
+        say(f"{len(self.missing)} trials to run, {at_once} at a time on this machine's {place.where}")
+        say(f"time: about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
+        say(f"memory: about {memory:.0f} MiB for the largest trial, {at_once * memory:.0f} in all")
+        models = sum(map(model_bytes, self.missing.values())) if self.options.save_model else 0
+        say(f"disk: about {(cost.disk + models) / 2**20:.1f} MiB")
         if place.share:
             gpu = place.gpu_memory / 2**20
-            print(f"GPU memory: about {gpu:.0f} MiB for the largest trial, {place.share:g} of a GPU for each")
+            say(f"GPU memory: about {gpu:.0f} MiB for the largest trial, {place.share:g} of a GPU for each")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -114,7 +139,7 @@ class StudyJob(Job):
         self.store.prepare()
         self._sweep()
         for line in changed_plugins(self.options.out, self.trials.values()):
-            print(line, flush=True)
+            say(line)
         if self.missing:
             self.store.mend()
             if self.options.fresh:
@@ -132,8 +157,9 @@ class StudyJob(Job):
         self.progress = StudyProgress(self.missing, shown, Console())
         modules = dict.fromkeys(module for study in self.studies for module in study.study.import_)
         how = tracking(run_options(self.options, list(modules)), self.trackers)
+        how = replace(how, save_model=self.options.save_model)
         how = informed(how, list(self.missing.values()), self.store, Machine.here())
-        print(f"page: {self._page()}", flush=True)
+        say(f"page: {self._page()}")
         with LivePages(self.studies, self.store, self.progress):
             run_shown(self.missing, names, how, self.progress)
 
@@ -157,11 +183,12 @@ class StudyJob(Job):
 
     def report(self, *, interrupted: bool) -> None:
         """Make all reports, then show them."""
-        self.reports = [make_report(study, self.store) for study in self.studies]
+        self.reports = [_reported(study, self.store) for study in self.studies]
         self._sweep()
         for study, report in zip(self.studies, self.reports, strict=True):
             show(study, report)
-        print(f"page: {self._page()}")
+        self._say_without_model(self.trials)  # another command may have run some of them meanwhile
+        say(f"page: {self._page()}")
         say_where(self.store)
         warn_once = self.progress.warn if self.progress else print_warning
         for study, report in zip(self.studies, self.reports, strict=True):
@@ -194,13 +221,22 @@ def tracking(options: RunOptions, trackers: CommandTrackers) -> RunOptions:
 
 
 def run_shown(
-    trials: dict[str, TrialConfig], names: Mapping[str, RunName], options: RunOptions, progress: StudyProgress
+    trials: dict[str, TrialConfig],
+    names: Mapping[str, RunName],
+    options: RunOptions,
+    progress: StudyProgress,
+    nodes: "Nodes | None" = None,
 ) -> None:
-    """Run trials on Ray, which is only imported here, while the progress is shown."""
-    from fedbench.tune.runner import run_trials
+    """Run trials on Ray, which is only imported here, while the progress is shown.
 
-    with progress:
-        run_trials(trials, names, options, progress)
+    nodes: those of a Ray that is in use already; without them one is used for these trials alone.
+    """
+    from fedbench.tune.cluster import cluster
+
+    with progress, nullcontext(nodes) if nodes else cluster(options, progress.say) as there:
+        from fedbench.tune.runner import run_trials  # late: Ray's environment is set now
+
+        run_trials(trials, names, options, progress, there)
 
 
 def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -> None:
@@ -210,7 +246,7 @@ def check_machine(options: argparse.Namespace, configs: Iterable[TrialConfig]) -
     """
     if options.address:
         check_address(options.address)
-    how, here = run_options(options), not (options.address or joined())
+    how, here = run_options(options), not (options.address or connected())
     if here:
         check_here(how)
     for config in configs:
@@ -224,7 +260,7 @@ def report_again(options: argparse.Namespace) -> None:
     studies, store = chosen_studies(options), results_in("--out", options.out, options.name)
     other = results_in("--compare", options.compare[0], options.name) if options.compare else None
     for study in studies:
-        report = make_report(study, store)
+        report = _reported(study, store)
         warn(store)
         show(study, report)
         if options.check:
@@ -233,9 +269,15 @@ def report_again(options: argparse.Namespace) -> None:
             show_comparison(study, report, store, stored_trials(study, other))
             warn(other)
         if missing := len(study.trials) - len(report.trials):
-            print(f"{missing} of {len(study.trials)} trials have not been run")
-    print(f"page: {page_of(studies, store)}")
+            say(f"{missing} of {len(study.trials)} trials have not been run")
+    say(f"page: {page_of(studies, store)}")
     say_where(store)
+
+
+def _reported(study: ScaledStudy, store: Store) -> Report:
+    """Make a report without the garbage collector, which would walk through all stored trials again and again."""
+    with no_collector():
+        return make_report(study, store)
 
 
 def compare_folders(options: argparse.Namespace) -> bool:
@@ -274,7 +316,7 @@ def results_in(option: str, out: Path, study: str) -> Store:
 def say_where(store: Store) -> None:
     """Say where reports are, unless that is where everybody looks for them."""
     if store.reports != store.out:
-        print(f"{store.out} is only read: tables and plots are in {store.reports}")
+        say(f"{store.out} is only read: tables and plots are in {store.reports}")
 
 
 def warn(store: Store) -> None:

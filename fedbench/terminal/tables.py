@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedbench.base.errors import one_line
 from fedbench.base.files import write_text
+from fedbench.base.text import say
 from fedbench.reports.agreement import RULE, compared
 from fedbench.reports.claims import counted
 from fedbench.reports.differences import Differences
@@ -18,9 +19,11 @@ from fedbench.reports.report import Report, folder_of, mixed
 from fedbench.reports.sheets import Entry, Sheet
 from fedbench.reports.shown import note, sheet
 from fedbench.reports.values import Trials
+from fedbench.reports.variance import variance_sheet
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import heads
 from fedbench.store.store import Store
+from fedbench.terminal.cells import cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,32 +40,37 @@ def show(study: ScaledStudy, report: Report) -> None:
     for name, filled in report.tables.items():
         if filled:
             show_sheet(sheet(study, name, filled))
+    if report.variance:
+        shown = variance_sheet(study, report.variance)
+        show_sheet(shown)
+        for remark in shown.remarks:
+            say(remark)
     if report.findings:
         summary = ", ".join(f"{number} {words}" for words, number in counted(report.findings).items())
-        print(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
+        say(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
     if report.ranks:
-        print(f"ranks: {report.ranks.sentence} (ranks.csv)")
+        say(f"ranks: {report.ranks.sentence} (ranks.csv)")
     for trial in report.trials.values():
         if trial.status != "done":
             trace = trial.path / "traceback.txt"
             where = f" ({trace})" if trace.is_file() else ""
-            print(f"{trial.status}: {trial.hash[:12]}: {trial.reason}{where}")
+            say(f"{trial.status}: {trial.hash[:12]}: {one_line(trial.reason)}{where}")
     for line in [*mixed(report.trials), *report.files]:
-        print(line)
+        say(line)
     if study.variant:
-        print(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
+        say(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
 
 
 def show_sheet(sheet: Sheet) -> None:
     """Print a table, its cells in several lines, and columns for which the screen has no room as another table."""
-    print(f"\n{sheet.caption}")
+    say(f"\n{sheet.caption}")
     rows, columns = _filled(sheet)
     if gaps := len(sheet.rows) - len(rows) + len(sheet.heads) - len(columns):
-        print(f"without any number, and left out here: {gaps} of the rows and columns")
+        say(f"without any number, and left out here: {gaps} of the rows and columns")
     console, numeric = Console(), sheet.numeric
-    heads = [escape(head) for head in sheet.heads]
-    texts = [list(map(_broken, row)) for row in sheet.texts(_bold, escape)]
-    widths = [max(_width(cell) for cell in column) for column in zip(heads, *texts, strict=True)]
+    heads = [cell(head) for head in sheet.heads]
+    texts = [list(map(_broken, row)) for row in sheet.texts(_bold, cell)]
+    widths = [max(map(_width, column)) for column in zip(heads, *texts, strict=True)]
     for part in _parts(columns, _labels(sheet), widths, console.width):
         table = Table(show_lines=True)
         for column in part:
@@ -71,6 +79,8 @@ def show_sheet(sheet: Sheet) -> None:
         for row in rows:
             table.add_row(*(texts[row][column] for column in part))
         console.print(table)
+    for line in sheet.remarks:
+        say(line)
 
 
 def _labels(sheet: Sheet) -> list[int]:
@@ -82,7 +92,7 @@ def _labels(sheet: Sheet) -> list[int]:
 def _filled(sheet: Sheet) -> tuple[list[int], list[int]]:
     """The rows and the columns that have something to show; all, if none has."""
     labels = _labels(sheet)
-    empty = [[column not in labels and cell == NOTHING for column, cell in enumerate(row)] for row in sheet.rows]
+    empty = [[column not in labels and text == NOTHING for column, text in enumerate(row)] for row in sheet.rows]
     rows = [i for i, row in enumerate(empty) if sum(row) < len(row) - len(labels)]
     columns = [i for i, column in enumerate(zip(*empty, strict=True)) if not all(column)]
     return (rows, columns) if rows else (list(range(len(empty))), list(range(len(sheet.heads))))
@@ -110,7 +120,7 @@ def _width(text: str) -> int:
 
 
 def _bold(entry: Entry) -> str:
-    return escape(entry.text("\n±")).join(("[bold]", "[/bold]") if entry.best else ("", ""))
+    return cell(entry.text("\n±")).join(("[bold]", "[/bold]") if entry.best else ("", ""))
 
 
 def _broken(text: str) -> str:
@@ -122,35 +132,38 @@ def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
     """Print, and write to check.csv, how the cells compare with the paper's; then print every claim."""
     title = f"{study.study.title}{note(study)}"
     if study.scale != "paper":
-        print(f"{title}: the paper's numbers are for scale paper, so cells are not compared with them here")
+        say(f"{title}: the paper's numbers are for scale paper, so cells are not compared with them here")
     elif study.study.reference is None:
-        print(f"{title}: the paper gives no numbers for this study")
+        say(f"{title}: the paper gives no numbers for this study")
     else:
         frame = parity(study, report.tables)
         write_text(folder_of(study, store) / "check.csv", frame.to_csv(index=False))
         show_parity(title, frame)
     if report.findings:
-        print(f"\n{title}: claims at this scale (95 % intervals, not corrected for their number)")
-    for finding in report.findings:
+        say(f"\n{title}: claims at this scale (95 % intervals; q: over all claims of the study)")
+    judged = [finding for finding in report.findings if finding.verdict != "no data"]
+    for finding in judged:
         at = f" [{finding.at}]" if finding.at else ""
         remarks = f" ({'; '.join(finding.remarks)})" if finding.remarks else ""
-        print(f"{finding.verdict:12}  {finding.says}{at}: {finding.evidence}{remarks}")
+        say(f"{finding.verdict:7}  {finding.says}{at}: {finding.evidence}{remarks}")
+    if left := len(report.findings) - len(judged):
+        say(f"{left} {'claims have' if left > 1 else 'claim has'} no data yet (claims.csv lists them)")
 
 
 def show_parity(title: str, frame: "pd.DataFrame") -> None:
     """Print every cell that the paper has a number for, then how many of each verdict there are."""
-    print(f"\n{title}: beside the paper")
+    say(f"\n{title}: beside the paper")
     table = Table("table", "cell", "ours", "paper", "difference", "gain, ours", "gain, paper", "verdict", "remark")
     for _, row in frame.iterrows():
         interval = f"{_number(row.gain)} [{_number(row.gain_low95)}, {_number(row.gain_high95)}]"
         numbers = map(_number, (row.ours, row.paper, row.difference))
         gains = (interval if row.notna().gain else "", _number(row.paper_gain))
         remark = str(row.remark) if row.notna().remark else ""
-        table.add_row(row.table, escape(row["cell"]), *numbers, *gains, row.verdict, escape(remark))
+        table.add_row(cell(row.table), cell(row["cell"]), *numbers, *gains, row.verdict, cell(remark))
     Console().print(table)
     counts = ", ".join(f"{(frame.verdict == verdict).sum()} {verdict}" for verdict in VERDICTS)
     guessed = frame.remark.fillna("").str.startswith("setting guessed").sum()
-    print(
+    say(
         f"{len(frame)} cells, tolerance {', '.join(f'{t:g}' for t in sorted(set(frame.tolerance)))}: {counts}"
         + (f"; {guessed} have a guessed setting" if guessed else "")
     )
@@ -158,45 +171,45 @@ def show_parity(title: str, frame: "pd.DataFrame") -> None:
     both = run_here[run_here.gain.notna() & run_here.paper_gain.notna() & (run_here.paper_gain != 0)]
     if len(both):
         same = (both.gain.astype(float) * both.paper_gain.astype(float) > 0).sum()
-        print(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
+        say(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
 
 
 def show_comparison(study: ScaledStudy, report: Report, store: Store, published: Trials) -> None:
     """Print, and write to compare.csv, how the trials that another folder has, too, agree with it; then the counts."""
     frame = compared(study, report.trials, published)
     write_text(folder_of(study, store) / "compare.csv", frame.to_csv(index=False))
-    print(f"\n{study.study.title}{note(study)}: beside the other folder")
+    say(f"\n{study.study.title}{note(study)}: beside the other folder")
     if not len(frame):
-        print("no trial is in both folders")
+        say("no trial is in both folders")
         return
-    table = Table(*map(escape, heads([*study.axes, "seed"])), "ours", "other", "apart", "at most", "verdict")
+    table = Table(*map(cell, heads([*study.axes, "seed"])), "ours", "other", "apart", "at most", "verdict")
     for row in frame.itertuples(index=False):
-        table.add_row(*(_number(cell) if isinstance(cell, float) else escape(str(cell)) for cell in row))
+        table.add_row(*(_number(value) if isinstance(value, float) else cell(value) for value in row))
     Console().print(table)
-    print(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
+    say(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
 
 
 def show_differences(study: ScaledStudy, found: Differences, folders: Sequence[Path], tolerance: float | None) -> None:
     """Print how a study differs between two folders: cells, trials that one lacks, environments; then the counts."""
-    print(f"\n{study.study.title}{note(study)}: {folders[0]} beside {folders[1]}")
+    say(f"\n{study.study.title}{note(study)}: {folders[0]} beside {folders[1]}")
     for folder, names in zip(folders, found.only, strict=True):
         if names:
-            print(f"only in {folder}, and left out ({len(names)}): {'; '.join(names)}")
+            say(f"only in {folder}, and left out ({len(names)}): {'; '.join(names)}")
     if len(found.cells):
         table = Table("table", "cell", "value", "first", "second", "apart")
         for row in found.cells.itertuples(index=False):
             numbers = (_number(row.first), _number(row.second), _number(row.difference))
-            table.add_row(escape(row.table), escape(row.cell), row.value, *(text or "none" for text in numbers))
+            table.add_row(cell(row.table), cell(row.cell), cell(row.value), *(text or "none" for text in numbers))
         Console().print(table)
     for name, (first, second) in found.environments.items():
-        print(f"{name}: {first} | {second}")
+        say(f"{name}: {first} | {second}")
     if not found.environments and found.both:
-        print("environments: the same")
-    print(f"{found.both} trials in both folders, {found.equal} of them equal in every round")
+        say("environments: the same")
+    say(f"{found.both} trials in both folders, {found.equal} of them equal in every round")
     most = found.cells["difference"].abs().max()
     apart = f", at most {most:.4g} apart" if len(found.cells) and most == most else ""
     allowed = "" if tolerance is None else f"; {found.beyond(tolerance)} beyond the tolerance of {tolerance:g}"
-    print(f"{len(found.cells)} of {found.shared} cells differ beyond rounding{apart}{allowed}")
+    say(f"{len(found.cells)} of {found.shared} cells differ beyond rounding{apart}{allowed}")
 
 
 def counted_verdicts(verdicts: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """Running one trial: what the trial command does."""
 
 import argparse
-import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +11,47 @@ from rich.console import Console
 from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.settings import dump_yaml, load_yaml, merge, parse_assignments
 from fedbench.base.signals import Interrupted
-from fedbench.config import LAST_ROUNDS, TrialConfig
+from fedbench.base.text import say
+from fedbench.config import TrialConfig, score_rounds
 from fedbench.config.resolve import without_leftovers
+from fedbench.data.official import check_data_dir
 from fedbench.simulation import Callback, Record, Simulation, drive
 from fedbench.simulation.checkpoint import Checkpoints, restore, save
-from fedbench.store.environment import reset_peak_memory
+from fedbench.simulation.observe import final_tables
 from fedbench.store.folder import TrialFolder, stored_config, summary
+from fedbench.store.memory import reset_peak_memory
 from fedbench.store.trackers import check_trackers, tracked
-from fedbench.terminal.command import DONE, FAILED, deferred_interrupt, print_warning
+from fedbench.terminal.command import DONE, FAILED, command_line, deferred_interrupt, print_warning
 from fedbench.terminal.progress import RunProgress
 
 
-def run_trial(options: argparse.Namespace, checkpoint_every: int) -> int:
-    """Show the settings, or run what is left of the run, then print the score; returns the exit code."""
+def run_trial(options: argparse.Namespace, checkpoint_every: int, started_by: Sequence[str]) -> int:
+    """Show the settings, or run what is left of the run, then print the score; returns the exit code.
+
+    started_by: the words that started this command, without its arguments.
+    """
     config = read_config(options)
     if options.show:
-        print(f"{dump_yaml(config.plain())}hash: {config.hash}")
+        say(f"{dump_yaml(config.plain())}hash: {config.hash}")
         return DONE
     check_trackers(options.track)
     folder = TrialFolder(options.out, config, save_model=options.save_model) if options.out else None
     if folder and (finished := check_folder(folder, config, options.resume)):
         if options.save_model and not (folder.path / "model.pt").exists():
             raise UserError(f"--save-model: the run in {folder.path} has ended without; run it again in another folder")
-        print(f"this run has ended already: {closing_line(finished, config)}")
+        say(f"this run has ended already: {closing_line(finished, config)}")
         return exit_code(finished)
+    check_data_dir(options.data_dir)
     simulation = Simulation(config, options.data_dir)
     reset_peak_memory(simulation.device)
     if folder is None:
-        return _run(simulation, None, [], options)
+        return _run(simulation, None, [], options, started_by)
+    folder.prepare()
     if options.resume:
         _resume(simulation, folder)
     checkpoints = Checkpoints(folder.checkpoints, rounds=checkpoint_every)
     with folder, tracked(options.track, config, options.out, print_warning) as trackers:
-        return _run(simulation, folder, [folder, *trackers, checkpoints], options)
+        return _run(simulation, folder, [folder, *trackers, checkpoints], options, started_by)
 
 
 def read_config(options: argparse.Namespace) -> TrialConfig:
@@ -87,7 +95,7 @@ def _resume(simulation: Simulation, folder: TrialFolder) -> None:
     for complaint in restore(simulation, folder.checkpoints):
         print_warning(complaint)
     done = simulation.state.round
-    print(f"resumed after round {done}" if done else f"no checkpoint in {folder.path}: starting from round 1")
+    say(f"resumed after round {done}" if done else f"no checkpoint in {folder.path}: starting from round 1")
 
 
 def _run(
@@ -95,6 +103,7 @@ def _run(
     folder: TrialFolder | None,
     listeners: list[Callback[Simulation, Record]],
     options: argparse.Namespace,
+    started_by: Sequence[str],
 ) -> int:
     """Run what is left, then print the score."""
     config = simulation.config
@@ -104,29 +113,39 @@ def _run(
     ):
         drive(simulation, [*listeners, progress], stop=interrupted)
     if not simulation.done:
-        _say_stopped(simulation, folder, options)
+        _say_stopped(simulation, folder, options, started_by)
         return Interrupted(interrupted()).code
-    content = folder.summary if folder else summary(simulation)
-    print(closing_line(content, config))
+    content = folder.summary if folder else _concluded(simulation)
+    say(closing_line(content, config))
     return exit_code(content)
 
 
-def _say_stopped(simulation: Simulation, folder: TrialFolder | None, options: argparse.Namespace) -> None:
+def _concluded(simulation: Simulation) -> dict[str, Any]:
+    """The summary of a run that is not kept; what the final model shows is made, and so checked, all the same."""
+    content = summary(simulation)
+    if content["status"] == "done":
+        final_tables(simulation)
+    return content
+
+
+def _say_stopped(
+    simulation: Simulation, folder: TrialFolder | None, options: argparse.Namespace, started_by: Sequence[str]
+) -> None:
     """After Ctrl-C: keep what there is and say how to go on."""
     after = f"interrupted after round {simulation.state.round} of {simulation.config.rounds}"
     if folder is None:
-        print(f"{after}; without --out nothing was kept", file=sys.stderr)
+        say(f"{after}; without --out nothing was kept", sys.stderr)
         return
     if simulation.state.round:
         save(simulation, folder.checkpoints)
-    command = ["python", "-m", "fedbench.trial", "--out", str(folder.path), "--resume"]
+    command = [*started_by, "--out", str(folder.path), "--resume"]
     command += ["--data-dir", str(options.data_dir)] if options.data_dir else []
     command += [part for module in options.modules for part in ("--import", module)]
     command += [part for tracker in options.track for part in ("--track", tracker)]
     if options.checkpoint_every is not None:
         command += ["--checkpoint-every", str(options.checkpoint_every)]
     command += ["--save-model"] if options.save_model else []
-    print(f"{after}; go on with: {shlex.join(command)}", file=sys.stderr)
+    say(f"{after}; go on with: {command_line(command)}", sys.stderr)
 
 
 def closing_line(content: dict[str, Any], config: TrialConfig) -> str:
@@ -135,7 +154,7 @@ def closing_line(content: dict[str, Any], config: TrialConfig) -> str:
     if content["status"] == "diverged":
         return f"{name}: diverged ({content['reason']})"
     final, best = 100 * content["final_accuracy"], 100 * content["best_accuracy"]
-    mean = f"mean of the last {min(LAST_ROUNDS, config.rounds)} rounds"
+    mean = f"mean of the last {score_rounds(config.rounds)} rounds"
     last = f"last round {100 * content['last_accuracy']:.2f} %"
     return f"{name}: final accuracy {final:.2f} % ({mean}; best {best:.2f} %, {last})"
 

@@ -1,45 +1,50 @@
-"""What can be said against a cluster, or this machine, before Ray is imported."""
+"""Whether trials fit on this machine or a cluster, and whether something answers at an address. Ray is not imported."""
 
 import os
 import socket
 from collections.abc import Mapping, Sequence
 
 from fedbench.base.errors import UserError
-from fedbench.tune.early import joined
 from fedbench.tune.options import RunOptions
 from fedbench.tune.shares import ACCELERATOR
 
-__all__ = ["check_address", "check_here", "joined", "too_much"]
-
 REACH_SECONDS = 5.0  # for an address to answer
-
-# gRPC's greeting: a client's, with an empty frame of settings, and the type of the frame that a server begins with.
-HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-HTTP2_SETTINGS = bytes([4])
 
 
 def check_address(address: str) -> None:
-    """Whether a cluster could be there, by the greeting of its protocol: Ray itself would try for minutes."""
-    if address in ("auto", "local"):
+    """Raise UserError if no cluster can be at an address; Ray itself would try for minutes."""
+    if address == "auto":
         return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://"):
+        raise UserError(
+            f"--address {address}: results are written on the machine that runs this command, so it has to be one of "
+            "the cluster's; run it there, or with 'ray job submit'"
+        )
+    host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise UserError(f"--address {address}: expected HOST:PORT, such as 10.0.0.5:6379, or auto")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS) as connection:
-            if os.environ.get("RAY_USE_TLS") == "1":  # its greeting is encrypted
-                return
-            connection.sendall(HTTP2_PREFACE)
-            answer = connection.recv(9)
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()
+        if os.environ.get("RAY_USE_TLS") != "1":
+            _check_grpc(f"{host}:{port}")
     except OSError as error:
         reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
         raise UserError(f"--address {address}: no Ray cluster there ({reason})") from error
-    if answer[3:4] != HTTP2_SETTINGS:
-        raise UserError(f"--address {address}: no Ray cluster there (something else answers)")
+
+
+def _check_grpc(address: str) -> None:
+    """Raise OSError if what listens at an address does not speak gRPC, as Ray does."""
+    import grpc  # late: Ray brings it, and most commands do without
+
+    with grpc.insecure_channel(address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=REACH_SECONDS)
+        except grpc.FutureTimeoutError as error:
+            raise OSError(None, "something else listens") from error
 
 
 def check_here(options: RunOptions) -> None:
-    """What this machine cannot hold is an error before anything is started."""
+    """Raise UserError if this machine cannot hold a single trial, before anything is started."""
     import torch
 
     here = {"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}
@@ -50,7 +55,7 @@ def check_here(options: RunOptions) -> None:
 
 
 def too_much(options: RunOptions, nodes: Sequence[Mapping[str, float]], where: str) -> str | None:
-    """What of a trial fits on none of the nodes, each with some of Ray's resources; None if it fits on one."""
+    """Return which of a trial's resources no node has; None if a trial fits on one of the nodes."""
     wanted = {"CPU": options.cpus_per_trial, "GPU": options.gpus_per_trial or 0.0, **options.resources}
     if any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in nodes):
         return None

@@ -1,172 +1,172 @@
-"""The driver's side of a cluster without a shared folder: trials that were run elsewhere come home."""
+"""The one actor on the driver's machine that writes the store, for workers on this machine and on any other."""
 
-import time
+import hashlib
+import json
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
+from typing import Any
 
+import numpy as np
 import ray
-from ray import tune
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fedbench.base.errors import UserError
-from fedbench.base.files import write_bytes
-from fedbench.data.base import DATASETS
-from fedbench.simulation.federation import load_arrays
-from fedbench.store.leases import HeldElsewhereError, Lease, dead, drop, read
+from fedbench.base.errors import UserError, one_line
+from fedbench.base.files import scratch, write_bytes
+from fedbench.base.plugins import import_modules
+from fedbench.data.base import DATASETS, Arrays
+from fedbench.store.leases import HeldElsewhereError, Lease
 from fedbench.store.store import Store
-from fedbench.tune.away import tidy
-from fedbench.tune.board import Board, StopNote
-from fedbench.tune.freight import THERE, WANTED, hand_out, received, refuse
-from fedbench.tune.nodes import Fleet, ask
-from fedbench.tune.options import RunOptions
-from fedbench.tune.versions import versions
+from fedbench.tune.code import importable
 
-SIGN = ".home-"  # before the name of the file by which workers know the folder
-FETCH_SECONDS = 120.0
-TIDY_SECONDS = 20.0
-SERVE_SECONDS = 0.5  # between two looks at what workers want
-RUNNING = ("running", None)  # statuses of a trial that has not ended
-_TOLD: set[Path] = set()  # folders of which was said that they are not shared: a search comes here again and again
+CLOSE_SECONDS = 10.0
 
 
-class Home(tune.Callback):
-    """Where a command's trials belong, for the time of a `with` block; idle where the cluster is this machine alone.
+class Home:
+    """Gives trials to workers, tells them when to stop, stores their results, and sends data sets to other nodes.
 
-    Workers that see a file in the driver's folder write there. Others send what they have when a trial ends; until
-    then the driver holds the trial's lease for them. `asked`: whether trials were asked to stop.
+    It keeps nothing that matters: Ray starts it again if its process dies, and every call may be repeated.
+
+    out: the results folder; shared: what all trials of the command have in common; trials: a JSON file with the config
+    and the name of every trial by its hash.
     """
 
-    def __init__(self, options: RunOptions, say: Callable[[str], None], *, idle: bool) -> None:
-        self.options, self.say, self.idle = options, say, idle
-        self.store = Store(options.out)
-        self.asked: Callable[[], int] = lambda: 0
-        self.board = Board(uuid.uuid4().hex)
-        self._sign = Lease(self.store.out.resolve() / "leases" / f"{SIGN}{self.board.command}")
-        self.fleet = Fleet(str(self._sign.file), self._sign.owner)
+    def __init__(self, out: str, shared: Mapping[str, Any], trials: str) -> None:
+        self.store = Store(Path(out))
+        self.trials: Mapping[str, Mapping[str, Any]] = json.loads(Path(trials).read_text())
+        self.shared = {"home_node": ray.get_runtime_context().get_node_id(), **shared}
         self._leases: dict[str, ExitStack] = {}
-        self._stack, self._served = ExitStack(), 0.0
-        self._came, self._name = False, ""
+        self._stopping = False
+        self._sent: dict[str, dict[str, Any]] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Tune pickles its callbacks into the (disposable) experiment folder; all of this stays here."""
-        return {}
+    def common(self) -> dict[str, Any]:
+        """Return what all trials of the command have in common."""
+        return self.shared
 
-    def __enter__(self) -> Self:
-        if self.idle:
-            return self
-        for left in self._sign.file.parent.glob(f"{SIGN}*"):  # by commands that were killed
-            if (holder := read(left)) and dead(holder):
-                drop(left, holder)
-        with ExitStack() as stack:
-            stack.enter_context(self._sign)
-            stack.callback(self._go)
-            self.fleet.check()
-            self._name = self.store.name()
-            self._stack = stack.pop_all()
-        self._tell()
-        return self
+    def stop(self) -> None:
+        """Let running trials stop after their round, and start no others."""
+        self._stopping = True
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and self._came:
-            finished = [path.name for path in self.store.trials.glob("[0-9a-f]*")]
-            ask(self.fleet.apart(), tidy, self._name, finished, seconds=TIDY_SECONDS)
-        self._stack.close()
+    def begin(self, hash_: str) -> dict[str, Any]:
+        """Take the lease of a trial for a worker.
 
-    def _go(self) -> None:
-        """Give everything back."""
-        for hash_ in list(self._leases):
-            self._release(hash_)
-        with suppress(Exception):  # the cluster may be gone, and its notes with it
-            self.board.clear()
+        The answer has a `status`: "run" with what the worker needs to know, "stopped", "elsewhere" with the `reason`,
+        or the status of the trial's entry if another command has stored it meanwhile.
+        """
+        if self._stopping:
+            return {"status": "stopped", "reason": ""}
+        try:
+            if not self.store.finished([hash_]):
+                self._hold(hash_)
+                self.store.mend()
+        except HeldElsewhereError as error:
+            return {"status": "elsewhere", "reason": str(error)}
+        stored = self.store.get(hash_)
+        if stored and stored.status != "failed":
+            self.release(hash_)
+            return {"status": stored.status, "reason": stored.reason or "", "found": True, **_last(stored.summary)}
+        complaints, self.store.complaints = self.store.complaints, []
+        return {"status": "run", "warnings": complaints, **self.trials[hash_]}
 
-    def about(self) -> dict[str, Any] | None:
-        """What workers must know, as plain data; None where they are all on this machine."""
-        if self.idle:
-            return None
-        return {
-            "command": self.board.command,
-            "name": self._name,
-            "sign": str(self._sign.file),
-            "owner": self._sign.owner,
-            "versions": dict(versions()),
-            "refused": sorted(self.fleet.refused),
-        }
-
-    def late(self) -> list[str]:
-        """Ask the nodes that have joined meanwhile; a line for each that gets no trials."""
-        return [] if self.idle else [f"{line}; it gets no trials" for line in self.fleet.late()]
-
-    def on_step_begin(self, iteration: int, trials: list[Any], **_: Any) -> None:
-        """Tune goes round its loop: tell workers to stop, and give them the data that they want."""
-        if self.idle or time.monotonic() - self._served < SERVE_SECONDS:
-            return
-        self._served = time.monotonic()
-        if self.asked() and self.board.read(StopNote.NAME) is None:
-            self.board.post(StopNote.NAME)
-        there = {name.removeprefix(THERE) for name in self.board.names(THERE)}
-        for name in {name.removeprefix(WANTED) for name in self.board.names(WANTED)} - there:
-            self._hand_out(name)
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """A trial's process has died."""
-        self._release(trial.config.get("trial", {}).get("hash", ""))
-
-    def taken_in(self, result: dict[str, Any]) -> dict[str, Any]:
-        """What a trial reports, its files in the store if it has ended elsewhere. Lost files make it a lost trial."""
-        hash_, status = result.get("hash", ""), result.get("status")
-        if status == "away":
+    def stopping(self, hash_: str) -> bool:
+        """Return whether a running trial is to stop; its lease is taken again if this process is a new one."""
+        with suppress(HeldElsewhereError):  # since this process started again; at worst the trial is run twice
             self._hold(hash_)
-            return {}
-        if status in RUNNING:
-            return result
+        return self._stopping
+
+    def commit(
+        self, hash_: str, files: Mapping[str, bytes], model: bytes | None, more: Mapping[str, bytes]
+    ) -> tuple[str, str]:
+        """Store the entry of a trial, its model, and files of trackers from another node.
+
+        Returns a kind of error and its message: "" for none, "OSError" or "UserError".
+        """
         try:
-            if reference := result.get("freight"):
-                self._unload(hash_, received(reference, FETCH_SECONDS))
-        except (ray.exceptions.RayError, ValueError):
-            return {**result, "status": "lost"}
-        except OSError as error:  # a full disk, say; the worker has it, and the next command will ask again
-            return {**result, "status": "failed", "reason": str(error)}
-        finally:
-            self._release(hash_)
-        return result
+            for name, content in more.items():
+                if not {"..", "/"} & set(PurePosixPath(name).parts):
+                    place = Path(self.store.out, name)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    write_bytes(place, content)
+            self.store.accept(hash_, files, model)
+        except OSError as error:
+            return "OSError", one_line(error)
+        except (UserError, ValueError) as error:
+            return "UserError", one_line(error)
+        return "", ""
 
-    def _unload(self, hash_: str, freight: dict[str, dict[str, bytes]]) -> None:
-        self.store.take(hash_, freight["entry"])
-        for name, content in freight["more"].items():
-            if not {"..", "/"} & set(PurePosixPath(name).parts):
-                place = Path(self.store.out, name)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_bytes(place, content)
-        self._came = True
-
-    def _hand_out(self, name: str) -> None:
-        self.say(f"sending data set {name} to nodes that lack it")
-        try:
-            hand_out(name, load_arrays(DATASETS.get(name), self.options.data_dir), self.board)
-        except (UserError, ray.exceptions.RayError) as error:
-            refuse(name, str(error), self.board)
-
-    def _hold(self, hash_: str) -> None:
-        """Take the lease of a trial that runs elsewhere; if another command has it, it is run twice at worst."""
-        self._tell(late=True)
-        self._release(hash_)
-        lease = ExitStack()
-        with suppress(HeldElsewhereError):
-            lease.enter_context(Lease(self.store.lease(hash_)))
-            self._leases[hash_] = lease
-
-    def _release(self, hash_: str) -> None:
+    def release(self, hash_: str) -> None:
+        """Give the lease of a trial back."""
         if lease := self._leases.pop(hash_, None):
             lease.close()
 
-    def _tell(self, *, late: bool = False) -> None:
-        """Say once that results travel, and what becomes of checkpoints."""
-        if self.options.out in _TOLD or not (late or self.fleet.apart()):
-            return
-        _TOLD.add(self.options.out)
-        kept = (
-            "" if self.options.checkpoints else "; checkpoints stay on the nodes (--checkpoints keeps them elsewhere)"
-        )
-        self.say(f"nodes do not share {self.options.out}: results come home through Ray{kept}")
+    def release_all(self) -> None:
+        """Give all leases back: no trial of this command runs now."""
+        for hash_ in list(self._leases):
+            self.release(hash_)
+
+    @ray.method(concurrency_group="data")
+    def dataset(self, name: str) -> dict[str, Any]:
+        """Return references to the arrays of a data set and their digest, or the reason why there are none."""
+        from fedbench.simulation.federation import load_arrays  # late: it imports torch
+
+        if name not in self._sent:
+            try:
+                import_modules(*importable(self.shared["modules"], self.shared["folder"]))
+                data_dir = self.shared["data_dir"]
+                arrays = load_arrays(DATASETS.get(name), Path(data_dir) if data_dir else None)
+            except UserError as error:
+                return {"reason": str(error)}
+            parts = [ray.put(np.asarray(array)) for array in arrays]
+            self._sent[name] = {"digest": digest_of(arrays), "parts": parts}
+        return self._sent[name]
+
+    def _hold(self, hash_: str) -> None:
+        """Take the lease of a trial, unless this process has it; HeldElsewhereError if another command has."""
+        if hash_ not in self._leases:
+            with ExitStack() as lease:
+                lease.enter_context(Lease(self.store.lease(hash_)))
+                self._leases[hash_] = lease.pop_all()
+
+
+def digest_of(arrays: Arrays) -> str:
+    """Return a checksum over the content of a data set."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _last(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the accuracy of the last round, if a summary has it."""
+    last = summary.get("last_accuracy")
+    return {} if last is None else {"last_accuracy": last}
+
+
+@contextmanager
+def home_of(
+    out: Path, shared: Mapping[str, Any], trials: Mapping[str, Mapping[str, Any]] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Start a `Home` on this node for the time of a block; yield the name by which workers find it, and its handle.
+
+    Data sets are sent by a thread of their own, so that a large one does not keep trials waiting.
+    """
+    name = f"fedbench-{uuid.uuid4().hex}"
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    remote: Any = ray.remote
+    actor = remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, concurrency_groups={"data": 1})(Home)
+    # A file, since Ray may have lost a large argument when it restarts the actor.
+    file = scratch(out.resolve() / "checkpoints" / "trials.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(trials or {}))
+    handle = actor.options(name=name, scheduling_strategy=here).remote(str(out.resolve()), dict(shared), str(file))
+    try:
+        yield name, handle
+    finally:
+        file.unlink(missing_ok=True)
+        try:
+            ray.get(handle.release_all.remote(), timeout=CLOSE_SECONDS)
+            ray.kill(handle)
+        except Exception:  # Ray has died, and its actors with it
+            pass

@@ -1,4 +1,4 @@
-"""The nodes of a cluster: asking every one of them, and which may run trials."""
+"""The nodes of a cluster: which may run trials, and what share of a GPU a trial takes there."""
 
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -8,32 +8,31 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedbench.base.errors import UserError
+from fedbench.tune.fit import too_much
+from fedbench.tune.options import RunOptions
+from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
 from fedbench.tune.versions import complaint, versions
 
 ASK_SECONDS = 60.0
 NODE_ID = "ray.io/node-id"  # a label that Ray gives every node
+Say = Callable[[str], None]
 
 
 def alive() -> dict[str, str]:
-    """The nodes that there are now: the address of each by its id."""
+    """Return the address of every node that is alive, by its id."""
     return {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
 
 
 def ask(
-    nodes: Iterable[str],
-    question: Callable[..., Any],
-    *about: Any,
-    seconds: float = ASK_SECONDS,
-    last: bool = False,
+    nodes: Iterable[str], question: Callable[..., Any], *arguments: Any, seconds: float = ASK_SECONDS
 ) -> dict[str, Any]:
-    """What each of the nodes answers; one that dies, fails or takes too long is left out.
+    """Call a function on each of the nodes; nodes that die, fail or take too long are missing in the answer.
 
-    The question is a task that takes nothing of a node, so that it never waits for trials. last: whether the process
-    that answers ends then.
+    The function takes no resources of a node, so that it never waits for trials, and its process ends afterwards.
     """
-    task: Any = ray.remote(num_cpus=0, max_retries=1, max_calls=int(last))(question)
+    task: Any = ray.remote(num_cpus=0, max_retries=1, max_calls=1)(question)
     asked = {
-        node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*about)
+        node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
         for node in nodes
     }
     answers, deadline = {}, time.monotonic() + seconds
@@ -42,82 +41,116 @@ def ask(
             answers[node] = ray.get(answer, timeout=max(0.1, deadline - time.monotonic()))
         except ray.exceptions.GetTimeoutError:
             ray.cancel(answer, force=True)
-        except Exception:  # Ray raises its own, and whatever the task did
+        except Exception:  # Ray raises its own, and whatever the function did
             continue
     return answers
 
 
-def question() -> Callable[[str, str], dict[str, Any]]:
-    """What a node is asked, as a function that travels whole: fedbench may not be there, or be another one."""
+def found_versions() -> Callable[[], dict[str, str]]:
+    """Return a function that finds a node's versions, and can be sent to one with another fedbench, or with none."""
 
-    def answer(sign: str, owner: str) -> dict[str, Any]:
+    def find() -> dict[str, str]:
         import platform
         from contextlib import suppress
         from importlib import import_module
         from importlib.metadata import version
 
         try:
-            away, versions = (import_module(f"fedbench.tune.{name}") for name in ("away", "versions"))
-            return {"shares": away.sees(sign, owner), "versions": dict(versions.versions())}
+            return dict(import_module("fedbench.tune.versions").versions())
         except Exception:
             found = {"Python": ".".join(platform.python_version_tuple()[:2])}
             with suppress(Exception):
                 found["torch"] = version("torch").partition("+")[0]
             with suppress(Exception):
                 found["fedbench"] = import_module("fedbench").__version__
-            return {"shares": False, "versions": found}
+            return found
 
-    return answer
+    return find
 
 
-class Fleet:
-    """The nodes of a cluster, asked once each. `refused`: those that may not run trials; `sharing`: see the folder."""
+class Nodes:
+    """The nodes of a cluster, each asked once for its versions. `refused` are those that may not run trials.
 
-    def __init__(self, sign: str, owner: str) -> None:
+    A cluster that this process has started itself is never asked.
+    """
+
+    def __init__(self, *, started_here: bool) -> None:
+        self.started_here = started_here
         self.refused: set[str] = set()
-        self.sharing: set[str] = set()
-        self._about = (sign, owner)
         self._asked: set[str] = set()
 
-    def look(self) -> list[str]:
-        """Ask the nodes that are new; a line for each with other versions.
+    def check(self) -> None:
+        """Ask all nodes before anything runs; raise UserError if one has other versions."""
+        if complaints := self._look():
+            more = f" (and {len(complaints) - 1} more nodes)" if len(complaints) > 1 else ""
+            raise UserError(complaints[0] + more)
 
-        One that does not answer is asked again another time: its workers look at their versions, too.
+    def check_new(self) -> list[str]:
+        """Ask the nodes that have joined since; return a line for each that gets no trials.
+
+        Raise UserError if no node is left that may run trials.
         """
-        there = alive()
-        answers = ask(there.keys() - self._asked, question(), *self._about)
-        complaints = []
-        for node, answer in sorted(answers.items()):
+        complaints = self._look()
+        if complaints and not alive().keys() - self.refused:
+            raise UserError(complaints[0])
+        return [f"{line}; it gets no trials" for line in complaints]
+
+    def _look(self) -> list[str]:
+        """Return a line for each new node with other versions. A node that does not answer is asked again later."""
+        if self.started_here:
+            return []
+        there, complaints = alive(), []
+        for node, found in sorted(ask(there.keys() - self._asked, found_versions()).items()):
             self._asked.add(node)
-            if answer["shares"]:
-                self.sharing.add(node)
-            if line := complaint(there[node], answer["versions"], versions()):
+            if line := complaint(there[node], found, versions()):
                 self.refused.add(node)
                 complaints.append(line)
         return complaints
 
-    def check(self) -> None:
-        """Look before anything runs; a node that is not fit is an error then."""
-        if complaints := self.look():
-            more = f" (and {len(complaints) - 1} more nodes)" if len(complaints) > 1 else ""
-            raise UserError(complaints[0] + more)
-
-    def late(self) -> list[str]:
-        """Look again, later; nodes that are not fit get no more trials. If none is left, that is an error."""
-        complaints = self.look()
-        if complaints and not self.fit():
-            raise UserError(complaints[0])
-        return complaints
-
-    def fit(self) -> set[str]:
-        """The nodes that there are now and may run trials."""
-        return alive().keys() - self.refused
-
-    def apart(self) -> set[str]:
-        """Those of them that do not see the folder, or were not asked yet."""
-        return self.fit() - self.sharing
-
 
 def without(nodes: Collection[str]) -> dict[str, Any]:
-    """What to tell a placement group, of one bundle, that is to keep away from some nodes."""
+    """Return arguments for a placement group of one bundle that keeps away from some nodes."""
     return {"bundle_label_selector": [{NODE_ID: f"!in({','.join(sorted(nodes))})"}]} if nodes else {}
+
+
+def check_fit(options: RunOptions, say: Say) -> None:
+    """Raise UserError if no node can hold a trial; say that the command waits if the cluster grows on demand."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    problem = too_much(options, nodes, "the cluster's largest node has")
+    if problem and not options.autoscaling:
+        raise UserError(f"{problem}; ask for less, or say --autoscaling if it grows")
+    if problem:
+        say(f"waiting for the cluster to grow ({problem})")
+
+
+def gpu_share(options: RunOptions, say: Say) -> float:
+    """Return the share of a GPU for each trial: the one that was asked for or, if the cluster has GPUs, a default."""
+    share = options.gpus_per_trial
+    if share is None and not ray.cluster_resources().get("GPU", 0):
+        return 0.0
+    if share is None:
+        trials = trials_on_a_gpu(options.gpu_memory, smallest_gpu(), options.gpu_trials)
+        share = share_of(trials)
+        say(f"--gpus-per-trial {share:g} ({trials} trials on a GPU)")
+    types = gpu_types(node["Resources"] for node in ray.nodes() if node["Alive"])
+    if share and len(types) > 1 and not any(name.startswith(ACCELERATOR) for name in options.resources):
+        ordered = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+        there = ", ".join(f"{count} {name}" for name, count in ordered)
+        one = f"--resources {ACCELERATOR}{ordered[0][0]}=0.001"
+        say(f"GPUs of several types ({there}): results may differ in their rounding; {one} keeps to one")
+    return share
+
+
+def smallest_gpu() -> float | None:
+    """Return the bytes of the cluster's smallest GPU; None if a node cannot tell."""
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
+    known = [answer for answer in ask(nodes, gpu_memory).values() if answer is not None]
+    return min(known) if known and len(known) == len(nodes) else None
+
+
+def gpu_memory() -> float | None:
+    """Return the bytes of this machine's smallest GPU; None if torch can use none."""
+    import torch
+
+    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return min((float(card.total_memory) for card in cards), default=None)

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+UNSTORED = "not stored"  # how a trial ends that the file system has stopped: the next command goes on with it
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,9 @@ class RunOptions:
     trials on a GPU as fit and were measured to be best; gpu_memory, gpu_trials: bytes that the largest trial reserves,
     and that number, where they are known; resources: further ones of Ray's, by name; environment: variables for
     workers, some of them secret: they are sent, and never written down; ship: whether fedbench itself is sent to the
-    cluster; checkpoints: the URI of a second place for them.
+    cluster; supervised: whether a parent starts this process again if it dies; checkpoints: the URI of a second place
+    for them, which may have a password in it and is sent likewise; save_model: whether to keep every trial's final
+    model.
     """
 
     out: Path
@@ -32,7 +36,9 @@ class RunOptions:
     dashboard: bool = False
     autoscaling: bool = False
     ship: bool = False
-    checkpoints: str | None = None
+    supervised: bool = False
+    checkpoints: str | None = field(default=None, repr=False)
+    save_model: bool = False
     modules: tuple[str, ...] = ()
     trackers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,6 +52,13 @@ class RunOptions:
         """How many trials run at a time on so many CPUs and GPUs, each with a share of a GPU."""
         fit = [cpus / self.cpus_per_trial, *([gpus / gpu_share] if gpu_share else [])]
         return max(1, min(int(min(fit)), self.max_concurrent or 10**9))
+
+
+class Score(NamedTuple):
+    """A test accuracy, as a fraction, and the round whose model has it: not every round is scored."""
+
+    accuracy: float
+    round: int
 
 
 class StudyListener(Protocol):
@@ -72,8 +85,8 @@ class StudyListener(Protocol):
     def say(self, text: str) -> None:
         """Something is about to take a while."""
 
-    def update(self, hash_: str, round_: int, accuracy: float) -> None:
-        """A trial has got to a round."""
+    def update(self, hash_: str, round_: int, score: Score | None) -> None:
+        """A trial has got to a round; `score` is its last one, None if no round was scored yet."""
 
     def ended(self, hash_: str, outcome: str, detail: str) -> None:
         """A trial is done, diverged or failed."""

@@ -1,216 +1,372 @@
-"""Running trials on Ray Tune: scheduling is Ray's, results and resuming are the store's."""
+"""Run trials on Ray Tune: Ray schedules them, the store keeps results and knows where to go on."""
 
 import logging
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-# First, since it sets Ray's environment before Ray is imported.
-from fedbench.tune.clusters import gpu_share, on_ray  # isort: skip
+import ray
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
-from ray.tune.trainable.function_trainable import FunctionTrainable
+from ray.tune.search import Searcher
 
-from fedbench.base.files import scratch
-from fedbench.base.signals import heeding, interrupt
+from fedbench.base.signals import interrupt, stop_signals
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
 from fedbench.store.leases import Watch
 from fedbench.store.store import Store
-from fedbench.tune.home import Home
-from fedbench.tune.light import light_baggage
-from fedbench.tune.options import RunOptions, StudyListener
-from fedbench.tune.pulse import Pulse
+from fedbench.tune.home import home_of
+from fedbench.tune.local import RayDied
+from fedbench.tune.nodes import Nodes, alive, ask, gpu_share
+from fedbench.tune.options import RunOptions, Score, StudyListener
 from fedbench.tune.shares import Shares
-from fedbench.tune.trainable import FederatedRun, payload, resources
+from fedbench.tune.versions import versions
+from fedbench.tune.worker import FederatedRun, tidy_node
 
-_Function: Any = FunctionTrainable
 POLL_SECONDS = 1.0  # between two looks at trials that another command runs
+ASK_SECONDS = 5.0  # between two questions to the control store
+PING_SECONDS = 15.0  # for a Ray that is alive to answer
+TIDY_SECONDS = 20.0
+PENDING = 16  # trials that wait for resources, at least
+PENDING_TO_GROW = 200  # the same where the cluster grows with what is asked for
 
 
 def run_trials(
-    trials: Mapping[str, TrialConfig], names: Mapping[str, RunName], options: RunOptions, listener: StudyListener
-) -> None:
-    """Run all trials, by their hash; returns when every one has ended, or its process has died too often.
-
-    Trials whose process died are run again once the others have ended; so is, with twice the share of a GPU, one that
-    ran out of its memory. Those that another command runs are left to it, and waited for. At Ctrl-C running trials end
-    their round and write a checkpoint, then KeyboardInterrupt comes through; at the second one at once.
-    """
-    on_ray(options, lambda pulse: _run_all(trials, names, options, listener, pulse), listener.say)
-
-
-def _run_all(
     trials: Mapping[str, TrialConfig],
     names: Mapping[str, RunName],
     options: RunOptions,
     listener: StudyListener,
-    pulse: Pulse,
+    nodes: Nodes,
 ) -> None:
-    """Run all trials on the cluster that there is now."""
-    stop = scratch(options.out.resolve() / "checkpoints" / "stop")
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    """Run all trials, by their hash; return when every one has ended, or its process has died too often.
+
+    Trials whose process died are run again once the others have ended; so is, with twice the share of a GPU, one that
+    ran out of its memory. Trials that another command runs are left to it, and waited for. At the first Ctrl-C running
+    trials end their round and write a checkpoint, then KeyboardInterrupt is raised; at the second one, at once.
+    """
+    if not nodes.started_here and len(alive()) > 1 and not options.checkpoints:
+        listener.say("checkpoints stay on the nodes that run the trials (--checkpoints keeps them elsewhere)")
     shares = Shares(gpu_share(options, listener.say))
-    for hash_ in list(listener.running):  # on a cluster that has died
-        listener.stopped(hash_)
     listener.say("starting workers")
-    others, tries = Others(Store(options.out), listener), options.max_failures + 1
-    with Home(options, listener.say, idle=pulse.here) as home, asking_to_stop(stop, listener) as asked:
-        home.asked = asked
+    store, tries = Store(options.out), options.max_failures + 1
+    others = Others(store, listener)
+    payloads = {hash_: {"config": config.plain(), "name": asdict(names[hash_])} for hash_, config in trials.items()}
+    with (
+        home_of(options.out, common(options, store, nodes), payloads) as (home, handle),
+        Stopping(listener, handle) as stop,
+    ):
         while tries and (left := [hash_ for hash_ in trials if hash_ not in listener.outcomes]):
             ready = others.leave(left)
             if not ready:
                 time.sleep(POLL_SECONDS)
                 continue
-            about = home.about()
-            payloads = [payload(trials[hash_], names[hash_], options, shares.of(hash_), stop, about) for hash_ in ready]
-            heard = ProgressCallback(listener, asked, shares, names, home)
-            _fit(payloads, options, [home, heard, pulse])
-            lost = any(hash_ not in listener.outcomes and hash_ not in listener.elsewhere for hash_ in ready)
-            unfit = home.late() if lost else []
+            share = min(map(shares.of, ready))
+            chosen = [hash_ for hash_ in ready if shares.of(hash_) == share]
+            queue = Queue([_tune_config(trials[hash_]) for hash_ in chosen], stop)
+            heard = ProgressCallback(listener, stop, shares, names)
+            fit(FederatedRun, queue, len(chosen), options, share, home, nodes, [heard, stop], stop)
+            stop.end()
+            lost = any(hash_ not in listener.outcomes and hash_ not in listener.elsewhere for hash_ in chosen)
+            if lost:
+                check_alive(handle)
+            unfit = nodes.check_new() if lost else []
             for line in unfit:
                 listener.warn(line)
-            tries = max(tries - (lost and not unfit), int(heard.again))
+            tries = max(tries - (lost and not unfit and not heard.again), int(heard.again))
+        if not nodes.started_here:
+            ended = {hash_: str(store.status(hash_)) for hash_ in trials}
+            ask(
+                alive().keys() - {ray.get_runtime_context().get_node_id()},
+                tidy_node,
+                store.name(),
+                ended,
+                seconds=TIDY_SECONDS,
+            )
 
 
-class Others:
-    """Commands that run trials on the same folder."""
-
-    def __init__(self, store: Store, listener: StudyListener) -> None:
-        self.store, self.listener = store, listener
-        self._watch = Watch()
-
-    def leave(self, hashes: list[str]) -> list[str]:
-        """Those of the trials that no other command runs now, or has just ended: the listener is told of these."""
-        ready = []
-        for hash_ in hashes:
-            if holder := self._watch.holder(self.store.lease(hash_)):
-                if hash_ not in self.listener.elsewhere:
-                    self.listener.held(hash_, holder)
-            elif hash_ in self.listener.elsewhere and (stored := self.store.get(hash_)) and stored.status != "failed":
-                told = _told(stored.status, stored.reason, stored.summary)
-                self.listener.ended(hash_, stored.status, f"{told} (run elsewhere)")
-            else:
-                ready.append(hash_)
-        return ready
+def common(options: RunOptions, store: Store, nodes: Nodes) -> dict[str, Any]:
+    """Return what all trials of a command have in common, for `Home` to tell workers; some of it is secret."""
+    return {
+        "out": str(options.out.resolve()),
+        "store": "" if nodes.started_here else store.name(),  # nodes elsewhere know the folder by it
+        "folder": str(Path.cwd()),
+        "versions": dict(versions()),
+        "data_dir": str(options.data_dir.resolve()) if options.data_dir else None,
+        "modules": list(options.modules),
+        "trackers": list(options.trackers),
+        "environment": dict(options.environment),
+        "threads": options.threads,
+        "checkpoints": options.checkpoints,
+        "save_model": options.save_model,
+    }
 
 
-def _told(status: str, reason: str | None, scores: Mapping[str, Any]) -> str:
-    """How a trial ended, in words."""
-    last = scores.get("last_accuracy")
-    return f"last round {100 * last:.2f} %" if status == "done" and last is not None else f"{status}: {reason}"
+def fit(
+    trainable: type[tune.Trainable],
+    searcher: Searcher,
+    count: int,
+    options: RunOptions,
+    share: float,
+    home: str,
+    nodes: Nodes,
+    callbacks: list[tune.Callback],
+    stopper: tune.Stopper,
+    at_once: int | None = None,
+) -> None:
+    """Let Tune run what a searcher suggests, at most `count` trials, each with a share of a GPU.
 
-
-@contextmanager
-def asking_to_stop(stop: Path, listener: StudyListener) -> Iterator[Callable[[], int]]:
-    """The first Ctrl-C makes the file that trials look for, if any is running; the second one stops at once.
-
-    Yields a function that tells the signal by which they were asked, 0 if they were not.
+    at_once: how many suggestions there may be at a time; by default more than run, so that workers never wait.
     """
-    asked = heard = 0
-
-    def answer(number: int) -> None:
-        nonlocal asked, heard
-        heard = number
-        if asked or not listener.running:
-            listener.say("stopping")
-            interrupt(number)
-        asked = number
-        stop.parent.mkdir(parents=True, exist_ok=True)
-        stop.touch()
-        listener.say("stopping: running trials end their round and write a checkpoint; Ctrl-C again stops at once")
-
-    try:
-        with heeding(answer):
-            yield lambda: asked
-    except KeyboardInterrupt:  # Ray makes a plain one of any that comes up while it waits
-        interrupt(heard or signal.SIGINT)
-    finally:
-        stop.unlink(missing_ok=True)
-
-
-def _fit(payloads: list[dict[str, Any]], options: RunOptions, callbacks: list[tune.Callback]) -> None:
+    control_store = ControlStore()
+    have = ray.cluster_resources()
+    slots = options.slots(have.get("CPU", 1), have.get("GPU", 0), share)
+    waiting = PENDING_TO_GROW if options.autoscaling else max(PENDING, 2 * slots)
+    resources = {"CPU": options.cpus_per_trial, "GPU": share, **options.resources}
     tuner = tune.Tuner(
-        Scheduled,
-        param_space={"trial": tune.grid_search(payloads)},
+        trainable,
+        param_space={
+            "home": home,
+            "command": options.study,
+            "resources": {name: amount for name, amount in resources.items() if amount or name == "CPU"},
+            "refused": sorted(nodes.refused),
+        },
         tune_config=tune.TuneConfig(
+            search_alg=searcher,
+            num_samples=count,
             reuse_actors=True,
-            max_concurrent_trials=options.max_concurrent,
+            max_concurrent_trials=at_once or options.max_concurrent or waiting,
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
         run_config=tune.RunConfig(
             name=f"{options.study}-{time.strftime('%Y%m%d-%H%M%S')}",
             storage_path=str((options.out / "ray").resolve()),
-            failure_config=tune.FailureConfig(max_failures=0),  # see run_trials
-            callbacks=[*callbacks, JsonLoggerCallback()],
+            failure_config=tune.FailureConfig(max_failures=0),  # the caller runs again what was lost
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            callbacks=[*callbacks, control_store, JsonLoggerCallback()],  # the last one writes down what trials report
+            stop=stopper,
             verbose=0,
         ),
     )
-    with light_baggage():
-        tuner.fit()
+    with _unchanged():
+        try:
+            tuner.fit()
+        except Exception as error:  # whatever Tune meets as it ends its workers
+            if control_store.died:
+                raise RayDied("Ray has died") from error
+            raise
 
 
-class Scheduled(_Function):  # type: ignore[misc]
-    """A trial as Tune knows it; workers run it without Tune."""
-
-    on_workers = FederatedRun
-
-    @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """What a trial takes of the cluster; `tune.with_resources` would hide the class behind one of its own."""
-        return resources(config["trial"])
+def check_alive(home: Any) -> None:
+    """Let `Home` give back the leases of trials whose process has died; raise RayDied if Ray does not answer."""
+    try:
+        ray.util.list_named_actors()  # asks the control store
+        ray.get(home.release_all.remote(), timeout=PING_SECONDS)
+    except Exception as error:
+        raise RayDied("Ray has died") from error
 
 
-class ProgressCallback(tune.Callback):
-    """Tells the listener what Tune hears from the trials. `again`: whether one is to be run with more memory."""
+@contextmanager
+def _unchanged() -> Iterator[None]:
+    """Let Tune be silent, and restore the handler of SIGUSR1, which it replaces."""
+    logger = logging.getLogger("ray.tune")
+    level, handler = logger.level, signal.getsignal(signal.SIGUSR1)
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL if handler is None else handler)
 
-    def __init__(
-        self,
-        listener: StudyListener,
-        asked: Callable[[], int],
-        shares: Shares,
-        names: Mapping[str, RunName],
-        home: Home,
-    ) -> None:
-        self.listener, self.asked, self.shares, self.names, self.home = listener, asked, shares, names, home
-        self.again = False
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Tune pickles its callbacks into the (disposable) experiment folder; the listener stays here."""
-        return {}
-
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
-        """A report of a trial: a round, or its end."""
-        result = self.home.taken_in(result)
-        if result.get("status") == "running":
-            self.listener.update(result["hash"], result["round"], result["test_accuracy"])
-        elif result.get("status") == "stopped":
-            self.listener.stopped(result["hash"])
-            if (number := self.asked()) and not self.listener.running:
-                interrupt(number)
-        elif result.get("status") in ("lost", "refused"):  # run again: on the way home, or on a node that is not fit
-            self.listener.stopped(result["hash"])
-            if result["status"] == "refused":
-                self.listener.warn(f"{result['reason']}; it gets no trials")
-        elif result.get("status") == "elsewhere":
-            self.listener.held(result["hash"], result["reason"])
-        elif result.get("status") == "failed" and (share := self.shares.grow(result["hash"], result["reason"])):
-            self.again = True
-            self.listener.stopped(result["hash"])
-            name = self.names[result["hash"]]
-            self.listener.warn(f"{name}: out of GPU memory; it is tried again with {share:g} of a GPU")
-        elif "status" in result:
-            detail = _told(result["status"], result["reason"], result)
-            detail += " (found in the store)" if result.get("found") else ""  # another command was quicker
-            self.listener.ended(result["hash"], result["status"], detail)
-            for text in result.get("warnings", ()):
-                self.listener.warn(text)
+def _tune_config(config: TrialConfig) -> dict[str, str]:
+    """Return what Tune knows of a trial; a worker asks `Home` for the rest."""
+    label = f"{config.method.name}-{config.model}-seed{config.seed}-{config.hash[:12]}"
+    return {"hash": config.hash, "label": label}
 
 
 def _trial_name(trial: Any) -> str:
-    config = TrialConfig(**trial.config["trial"]["config"])
-    return f"{config.method.name}-{config.model}-seed{config.seed}-{config.hash[:12]}"
+    return str(trial.config["label"])
+
+
+class Queue(Searcher):
+    """Hands out configs in their order, when Tune asks for the next one: no list of all trials is ever copied."""
+
+    def __init__(self, configs: list[dict[str, Any]], stop: "Stopping") -> None:
+        super().__init__(metric="round", mode="max")
+        self._configs, self._stop = iter(configs), stop
+
+    def suggest(self, trial_id: str) -> Any:
+        """Return the next config, or that there is none."""
+        following = None if self._stop.asked else next(self._configs, None)
+        return self.FINISHED if following is None else following
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Do nothing: a callback follows what becomes of trials."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Save nothing: the store knows what is left."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Restore nothing."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return nothing: Tune pickles its searcher into the folder of the experiment."""
+        return {}
+
+
+class Stopping(tune.Callback, tune.Stopper):
+    """Stops a study in two steps, for the time of a `with` block.
+
+    The first signal asks running trials to stop after their round; without any it stops at once, as does the second
+    signal. `asked` is the number of the first signal, 0 before there was one.
+    """
+
+    def __init__(self, listener: StudyListener, home: Any) -> None:
+        self.listener, self.home, self.asked = listener, home, 0
+        self._told = 0.0
+
+    def __enter__(self) -> "Stopping":
+        self._signals = stop_signals(self._answer)
+        self._signals.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        self._signals.__exit__(*error)
+        if error[0] is KeyboardInterrupt:  # Ray makes a plain one of any that is raised while it waits
+            interrupt(self.asked or signal.SIGINT)
+        return None
+
+    def _answer(self, number: int) -> None:
+        if self.asked or not self.listener.running:
+            self.asked = self.asked or number
+            self.listener.say("stopping")
+            interrupt(number)
+        self.asked = number
+        self.listener.say("stopping: running trials end their round and write a checkpoint; Ctrl-C again stops at once")
+
+    def end(self) -> None:
+        """Raise the exception of the signal if there was one."""
+        if self.asked:
+            interrupt(self.asked)
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **_: Any) -> None:
+        """Tell `Home`, again every second, since its process may have been started anew."""
+        if self.asked and time.monotonic() - self._told > 1.0:
+            self._told = time.monotonic()
+            self.home.stop.remote()
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stop no single trial."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Return whether no trial is in the middle of a round any more, so that Tune may end all workers."""
+        return bool(self.asked) and not self.listener.running
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return nothing: Tune pickles its callbacks into the folder of the experiment."""
+        return {}
+
+
+class ControlStore(tune.Callback):
+    """Ends Tune once Ray's control store does not answer any more, or knows that the driver's node has died.
+
+    Tune would wait forever for a place for its trials. `died`: whether that is so.
+    """
+
+    def __init__(self) -> None:
+        self.died, self._asked = False, time.monotonic()
+        self._node = ray.get_runtime_context().get_node_id()
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **_: Any) -> None:
+        """Ask it, now and then; raise RayDied if Ray has died."""
+        if time.monotonic() - self._asked < ASK_SECONDS:
+            return
+        self._asked = time.monotonic()
+        try:
+            ray.util.list_named_actors()
+            self.died = self._node not in alive()
+        except ray.exceptions.GetTimeoutError:
+            self.died = True
+        if self.died:
+            raise RayDied("Ray has died")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return nothing: Tune pickles its callbacks into the folder of the experiment."""
+        return {}
+
+
+class Others:
+    """Commands that run trials on the same results folder."""
+
+    def __init__(self, store: Store, listener: StudyListener) -> None:
+        self.store, self.listener = store, listener
+        self._watch = Watch()
+
+    def leave(self, hashes: list[str]) -> list[str]:
+        """Return the trials that no other command runs now; tell the listener of those that one runs or has ended."""
+        ready = []
+        for hash_ in hashes:
+            if holder := self._watch.holder(self.store.lease(hash_)):
+                if hash_ not in self.listener.elsewhere:
+                    self.listener.held(hash_, holder)
+            elif hash_ in self.listener.elsewhere and (stored := self.store.get(hash_)) and stored.status != "failed":
+                detail = _detail(stored.status, stored.reason, stored.summary)
+                self.listener.ended(hash_, stored.status, f"{detail} (run elsewhere)")
+            else:
+                ready.append(hash_)
+        return ready
+
+
+def _detail(status: str, reason: str | None, scores: Mapping[str, Any]) -> str:
+    """Return how a trial ended, in words."""
+    last = scores.get("last_accuracy")
+    return f"last round {100 * last:.2f} %" if status == "done" and last is not None else f"{status}: {reason}"
+
+
+class ProgressCallback(tune.Callback):
+    """Tells the listener what trials report to Tune. `again`: whether one is to be run with more GPU memory."""
+
+    def __init__(self, listener: StudyListener, stop: Stopping, shares: Shares, names: Mapping[str, RunName]) -> None:
+        self.listener, self.stop, self.shares, self.names = listener, stop, shares, names
+        self.again = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return nothing: Tune pickles its callbacks into the folder of the experiment."""
+        return {}
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """Tell the listener that the process of a trial has died."""
+        self.listener.stopped(trial.config["hash"])
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+        """Tell the listener of a round, or of the end of a trial."""
+        hash_, status = result["hash"], result["status"]
+        for text in result.get("warnings", ()):
+            self.listener.warn(text)
+        if status == "running":
+            scored = result.get("scored_round")
+            score = Score(result["test_accuracy"], scored) if scored else None
+            self.listener.update(hash_, result["round"], score)
+        elif status == "stopped":
+            self.listener.stopped(hash_)
+        elif status == "refused":  # it is run again on a node that has the right versions
+            self.listener.stopped(hash_)
+            self.listener.warn(f"{result['reason']}; it gets no trials")
+        elif status == "elsewhere":
+            self.listener.held(hash_, result["reason"])
+        elif status == "failed" and (share := self.shares.grow(hash_, result["reason"])):
+            self.again = True
+            self.listener.stopped(hash_)
+            self.listener.warn(f"{self.names[hash_]}: out of GPU memory; it is tried again with {share:g} of a GPU")
+        else:
+            detail = _detail(status, result["reason"], result)
+            detail += " (found in the store)" if result.get("found") else ""  # another command was quicker
+            self.listener.ended(hash_, status, detail)

@@ -1,29 +1,23 @@
-"""The token that guards a cluster started here."""
+"""The token without which nobody can use a Ray that is started here."""
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
-from fedbench.data.official import cache_dir
+from fedbench.base.files import write_once
 
 
 def private_token() -> Path:
-    """The file with the token that guards a cluster started here, readable by its owner alone.
+    """Return the file with Ray's token; it is made if there is none, and only this user can read it.
 
-    Ray would make one that everybody on the machine can read. Of two first runs at a time, one makes it.
+    Anybody who has the token and reaches Ray's ports, which are open on all interfaces, can run code as this user. If
+    Ray made the file itself, everybody on this machine could read it.
     """
-    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
-    path = Path(named) if named else cache_dir() / "ray-token"
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-            stream.write(secrets.token_hex(32))
-        try:
-            os.link(scratch, path)  # unlike a rename, never in place of one that is there
-        except FileExistsError:
-            pass
-        finally:
-            scratch.unlink()
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
+        write_once(path, secrets.token_hex(32).encode())
+    with suppress(OSError):  # it may belong to somebody else who shares it on purpose
+        path.chmod(0o600)
     return path

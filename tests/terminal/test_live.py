@@ -12,6 +12,7 @@ from fedbench.store.store import Store
 from fedbench.terminal import live
 from fedbench.terminal.live import LivePages
 from fedbench.terminal.progress import StudyProgress
+from fedbench.tune.options import Score
 from tests.reports.helpers import fill
 from tests.reports.test_pages import mine
 
@@ -31,6 +32,11 @@ def until(file: Path, text: str) -> str:
     raise AssertionError(f"{text} never came")
 
 
+def numbers(now: int, rounds: int, accuracy: str, scored: int | str) -> str:
+    """What a page shows of a trial that runs: its round, of how many, the last accuracy, and the round of that."""
+    return "".join(f'<td class="number">{number}</td>' for number in (now, rounds, accuracy, scored))
+
+
 def test_a_page_says_what_runs_and_what_has_ended_and_in_the_end_that_it_was_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,13 +46,17 @@ def test_a_page_says_what_runs_and_what_has_ended_and_in_the_end_that_it_was_sto
     first, second, *_ = study.trials
     with LivePages([study], store, progress):
         until(file, "0 of 18 trials have ended, 0 run, 18 wait")
-        progress.update(first, 1, 0.25)
+        progress.update(first, 1, Score(0.25, 1))
         text = until(file, "0 of 18 trials have ended, 1 run, 17 wait")
         assert "data-reload=" in text and ">25.00<" in text
         fill(store, study, lambda labels, seed: 0.5 if (labels["data.alpha"], seed) == (100, 8) else None)
         progress.ended(first, "done", "")
-        progress.update(second, 2, 0.75)
-        text = until(file, "1 of 18 trials have ended, 1 run, 16 wait")
+        progress.update(second, 2, None)
+        text = until(file, numbers(2, study.trials[second].rounds, "-", "-"))
+        assert ">nan<" not in text
+        progress.update(second, 3, Score(0.75, 2))
+        text = until(file, numbers(3, study.trials[second].rounds, "75.00", 2))
+        assert "1 of 18 trials have ended, 1 run, 16 wait" in text
         assert "50.00" in text and 'data-values="2:75"' in text
         assert json.loads(file.with_name("report.json").read_text())["state"] == "running"
     text = file.read_text()
@@ -81,4 +91,36 @@ def test_pages_take_a_small_share_of_the_drivers_time(tmp_path: Path, monkeypatc
     clock = iter((0.0, 0.5, 10.0, 10.001, 20.0, 29.0))
     monkeypatch.setattr(time, "thread_time", lambda: next(clock))
     pages._keep_writing()
-    assert pauses == pytest.approx([0.0, 10.0, pages.every, live.LONGEST])
+    assert pauses == pytest.approx([0.0, 5.0, pages.every, 90.0])
+    assert live.SHARE == 0.1
+
+
+def test_a_page_is_written_again_when_something_has_changed_or_to_show_that_the_study_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, now, written = mine(tmp_path), [0.0], list[float]()
+    progress, (first, second, *_) = told(study), study.trials
+    pages = LivePages([study], Store(tmp_path), progress)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(live, "write_pages", lambda *_: written.append(now[0]))
+
+    def write(at: float) -> bool:
+        """Whether a page is written at a time."""
+        before, now[0] = len(written), at
+        assert pages._try(running=True)
+        return len(written) > before
+
+    assert write(0.0)
+    assert not write(4.0)
+    progress.update(first, 1, Score(0.25, 1))
+    assert write(8.0)
+    assert not write(12.0)
+    fill(pages.store, study, lambda labels, seed: 0.5)
+    progress.ended(first, "done", "")
+    assert write(16.0)
+    progress.update(second, 2, None)
+    assert write(20.0)
+    assert not write(20.0 + live.LONGEST - 1)
+    assert write(20.0 + live.LONGEST)
+    assert pages._try(running=False)
+    assert len(written) == 6, "the last page says that the study was stopped"

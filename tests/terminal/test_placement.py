@@ -12,6 +12,7 @@ from fedbench.store.store import Store
 from fedbench.terminal.estimate import estimate, peak_gpu_memory
 from fedbench.terminal.placement import informed, placement
 from fedbench.tune.options import RunOptions
+from tests.helpers import forge
 from tests.reports.helpers import fill, summary
 
 CPU, GPU = Machine("cpu", "x", 6), Machine("cuda", "x", 64, 2, 16 * 2**30)
@@ -72,6 +73,7 @@ def test_stored_trials_tell_how_much_gpu_memory_their_kind_takes(tmp_path: Path)
     fill(store, study, lambda labels, seed: {**summary(0.5), "peak_gpu_reserved_bytes": 2**33})
     for config in configs:
         (store.trials / config.hash / "config.yaml").write_text(dump_yaml(config.plain()))
+        forge(store.trials / config.hash, "config.yaml", str)
     assert set(peak_gpu_memory(store).values()) == {2**33}
     assert informed(RunOptions(tmp_path), configs, store, GPU).gpu_memory == 2**33
     assert placement(RunOptions(tmp_path), configs, store, GPU).share == 1.0

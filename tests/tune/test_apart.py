@@ -8,11 +8,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedbench.config.naming import SHORT_HASH
 from fedbench.data.sets.fashion_mnist import DEBIAN
 from fedbench.reports.report import make_report
 from fedbench.specs.expand import expand
@@ -203,8 +205,17 @@ def meet(process: Process, condition: Callable[[], bool]) -> None:
         raise AssertionError(process.communicate()) from error
 
 
-def stored(out: Path) -> int:
-    return len(list((out / "trials").glob("[0-9a-f]*"))) if (out / "trials").is_dir() else 0
+def ended(process: Process, seconds: float) -> tuple[str, str]:
+    """What a command has printed, once it has ended."""
+    try:
+        return process.communicate(timeout=seconds)
+    except TimeoutExpired as error:
+        process.kill()
+        raise AssertionError(process.communicate()) from error
+
+
+def stored(out: Path) -> set[str]:
+    return {path.name for path in out.glob("trials/[0-9a-f]*")}
 
 
 def reports(out: Path, since: float = 0.0) -> list[dict[str, Any]]:
@@ -242,16 +253,16 @@ def test_a_node_with_another_version_gets_no_trials_if_it_joins_late_and_is_refu
     refused = time.time()
     meet(process, lambda: any(line["round"] < ROUNDS / 3 for line in rounds(out, since=refused)))
     process.send_signal(signal.SIGTERM)
-    text, error = process.communicate(timeout=100)
+    text, error = ended(process, 100)
     assert process.returncode == 143, (text, error)
-    assert text.count("do not share") == text.count("sending data set") == 1
+    assert len(machines.listed(STEADY, "cache/arrays")) == 1, "it has got the data set"
     assert f"warning: node {address} has fedbench 0.1.0 (simulation 2, source" in error
     assert "it gets no trials" in error
     assert {line["node_ip"] for line in rounds(out)} == {machines.address(STEADY)}
     assert list(checkpoints.glob("*/round-*.ckpt")), "trials have ended their round, and written a checkpoint"
 
     process = start(machines, study)
-    text, error = process.communicate(timeout=100)
+    text, error = ended(process, 100)
     assert process.returncode == 2, (text, error)
     assert len(error.strip().splitlines()) == 1
     assert f"node {address} has fedbench 0.1.0 (simulation 2, source" in error
@@ -268,14 +279,15 @@ def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_t
     keep(pace, SLOW)
     if not machines.has(OTHER):
         machines.ray(OTHER, cpus=1, environment=surroundings(machines.folder, pace, other))
-    process = start(machines, study, "--ship", f"--checkpoints=file://{checkpoints}")
+    more = ["--ship", f"--checkpoints=file://{checkpoints}", "--save-model", "--track=tensorboard"]
+    process = start(machines, study, *more)
     meet(process, lambda: bool(rounds(out, begun)))
     machines.ray(LATE, cpus=1, environment=surroundings(machines.folder, pace))
     meet(process, lambda: machines.address(LATE) in {line["node_ip"] for line in rounds(out, begun)})
     keep(pace, FAST)
     meet(process, lambda: stored(out) > done)
     machines.kill(STEADY)
-    text, error = process.communicate(timeout=250)
+    text, error = ended(process, 250)
     assert process.returncode == 0, (text, error)
     heard = rounds(out, begun)
     assert {line["node_ip"] for line in heard} >= {machines.address(number) for number in (OTHER, LATE)}
@@ -286,4 +298,7 @@ def test_trials_come_home_from_machines_that_share_nothing_whatever_happens_to_t
     for number in (OTHER, LATE):
         assert len(machines.listed(number, "cache/arrays")) == 1, "data come once to a machine"
         assert machines.listed(number, "cache/away") == [], "what is home is not kept"
+    for hash_ in stored(out) - done:
+        assert Store(out).model(hash_).is_file()
+        assert list(out.glob(f"tensorboard/mine/*{hash_[:SHORT_HASH]}/*tfevents*"))
     assert results(out) == undisturbed(study, tmp_path / "out", machines.folder / "data")

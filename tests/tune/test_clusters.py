@@ -17,8 +17,10 @@ import ray
 from fedbench import UserError
 from fedbench.search import main as search_main
 from fedbench.study import main
-from fedbench.tune import clusters, fit
+from fedbench.tune import fit
+from fedbench.tune.nodes import check_fit
 from fedbench.tune.options import RunOptions
+from fedbench.tune.tokens import private_token
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -75,9 +77,13 @@ def test_an_address_without_a_cluster_is_one_line_within_seconds(
 
 def test_an_address_where_something_else_listens_is_one_line_within_seconds(command: Command, tmp_path: Path) -> None:
     with mute() as port:
-        assert "no Ray cluster there (no answer)" in refused(command, tmp_path, "--address", f"127.0.0.1:{port}")
+        assert "no Ray cluster there (something else listens)" in refused(
+            command, tmp_path, "--address", f"127.0.0.1:{port}"
+        )
     with web() as port:
-        assert "something else answers" in refused(command, tmp_path, "--address", f"localhost:{port}")
+        assert "no Ray cluster there (something else listens)" in refused(
+            command, tmp_path, "--address", f"localhost:{port}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -104,12 +110,12 @@ def test_what_no_node_of_a_cluster_can_hold_is_refused_or_waited_for_in_words() 
     address = ray.get_runtime_context().gcs_address
     fit.check_address(address)  # a real one is let through
     options = RunOptions(Path("out"), cpus_per_trial=3)
-    with pytest.raises(UserError, match="--cpus-per-trial 3: the cluster's largest node has 2"):
-        clusters.check_fit(options)
     said: list[str] = []
-    clusters.check_fit(RunOptions(Path("out"), cpus_per_trial=3, autoscaling=True), said.append)
+    with pytest.raises(UserError, match="--cpus-per-trial 3: the cluster's largest node has 2"):
+        check_fit(options, said.append)
+    check_fit(RunOptions(Path("out"), cpus_per_trial=3, autoscaling=True), said.append)
     fast = RunOptions(Path("out"), resources={"fast": 0.5}, autoscaling=True)
-    clusters.check_fit(fast, said.append)
+    check_fit(fast, said.append)
     assert said == [
         "waiting for the cluster to grow (--cpus-per-trial 3: the cluster's largest node has 2)",
         "waiting for the cluster to grow (--resources fast=0.5: the cluster's largest node has 0)",
@@ -130,9 +136,48 @@ def test_a_cluster_that_wants_another_token_is_said_to(tmp_path: Path) -> None:
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+OPEN = """
+import os, sys
+from pathlib import Path
+import ray  # which reads RAY_AUTH_MODE at once
+from fedbench.tune.cluster import cluster
+from fedbench.tune.options import RunOptions
+with cluster(RunOptions(Path("out"), max_concurrent=1), say=lambda text: None):
+    print(ray.get_runtime_context().gcs_address, os.environ["RAY_AUTH_MODE"], flush=True)
+    sys.stdin.read()
+"""
+STRANGER = """
+import sys
+import ray
+ray.init(address=sys.argv[1], logging_level=50, log_to_driver=False)
+print(ray.get(ray.remote(num_cpus=0)(lambda: "code was run").remote()))
+"""
+
+
+def test_a_ray_that_is_started_here_asks_for_the_token_whatever_the_environment_says(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "RAY_AUTH_MODE": "disabled"}
+    environment.pop("RAY_AUTH_TOKEN_PATH", None)
+    environment.pop("RAY_AUTH_TOKEN", None)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", OPEN], env=environment, text=True, **pipes) as host:  # type: ignore[call-overload]
+        address, mode = host.stdout.readline().split()
+        words = [sys.executable, "-c", STRANGER, address]
+        try:
+            stranger = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100)
+            token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(tmp_path / ".ray" / "auth_token")}
+            owner = subprocess.run(words, env={**environment, **token}, capture_output=True, text=True, timeout=100)
+        finally:
+            host.stdin.close()
+            host.wait(60)
+    assert "code was run" not in stranger.stdout and stranger.returncode != 0
+    assert owner.stdout == "code was run\n", owner.stderr
+    assert mode == "token"
+    assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
+
+
 def test_of_many_first_runs_at_a_time_one_makes_the_token(tmp_path: Path) -> None:
-    script = "from fedbench.tune.clusters import private_token; print(private_token().read_text())"
-    environment = {**os.environ, "FEDBENCH_CACHE": str(tmp_path / "cache")}
+    script = "from fedbench.tune.tokens import private_token; print(private_token().read_text())"
+    environment = {**os.environ, "HOME": str(tmp_path)}
     environment.pop("RAY_AUTH_TOKEN_PATH", None)
     runs = [
         subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
@@ -141,5 +186,14 @@ def test_of_many_first_runs_at_a_time_one_makes_the_token(tmp_path: Path) -> Non
     tokens = {run.communicate()[0].strip() for run in runs}
     assert len(tokens) == 1
     assert len(tokens.pop()) == 64
-    assert (tmp_path / "cache" / "ray-token").stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["ray-token"]
+    (token,) = (tmp_path / ".ray").iterdir()
+    assert (token.name, token.stat().st_mode & 0o777) == ("auth_token", 0o600)
+
+
+def test_a_token_that_everybody_could_read_is_made_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    token.write_text("0" * 64)
+    token.chmod(0o644)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    assert private_token() == token
+    assert (token.stat().st_mode & 0o777, token.read_text()) == (0o600, "0" * 64)

@@ -7,17 +7,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
+import ray
 
-from fedbench.base.signals import STOPS
+from fedbench.study import main
 from tests.conftest import heed_interrupts
+from tests.helpers import wait_until
 
-HEAVY = ("ray.tune", "pandas", "scipy", "matplotlib", "optuna", "sympy")
+# What only other parts of a command need; ray.tune itself imports pandas.
+HEAVY = ("scipy", "matplotlib", "optuna", "sympy", "fedbench.reports", "fedbench.searches", "fedbench.terminal")
 PLUGIN = """
 import json, sys
 from typing import Literal
@@ -57,8 +59,9 @@ class Small:
         (folder / "spying.py").write_text(f"SEEN, HEAVY = {str(self.seen)!r}, {HEAVY!r}\n{PLUGIN}")
 
     def command(self, *arguments: str) -> "subprocess.Popen[str]":
-        """The command, started."""
+        """The command, started in a process group of its own."""
         self.ray.mkdir(exist_ok=True)
+        self._known = self._sessions()
         line = [sys.executable, "-m", "fedbench.study", str(self.file), "--out", str(self.out), *arguments]
         return subprocess.Popen(
             line,
@@ -67,17 +70,27 @@ class Small:
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=heed_interrupts,
+            process_group=0,
         )
 
     @property
     def started(self) -> bool:
-        """Whether Ray was started since this was asked for last."""
-        sessions = list(self.ray.glob("ray/session_*"))
-        new = [path for path in sessions if path.name != "session_latest" and path not in self._known]
-        self._known = set(sessions)
-        return bool(new)
+        """Whether the last command has started Ray."""
+        return bool(self._sessions() - self._known)
 
-    _known: set[Path] = set()
+    def _sessions(self) -> set[Path]:
+        return {path for path in self.ray.glob("ray/session_*") if path.name != "session_latest"}
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes of commands on this study: the commands themselves, Ray's, and those that Ray has started."""
+        return [process for process in psutil.process_iter() if _environment(process) == str(self.ray)]
+
+
+def _environment(process: psutil.Process) -> str:
+    try:
+        return str(process.environ().get("RAY_TMPDIR", ""))
+    except psutil.Error:  # it has ended, or belongs to somebody else
+        return ""
 
 
 @pytest.fixture(scope="module")
@@ -115,42 +128,98 @@ def test_ray_does_not_start_where_nothing_will_run_here(small: Small, arguments:
 
 def test_ray_ends_without_a_word_if_it_was_started_for_nothing(small: Small) -> None:
     process = small.command("--fresh", "--set", "method.nonsense=1")
-    children = children_once(process, "raylet")
-    output, error = process.communicate()
+    output, error = process.communicate(timeout=200)
     assert process.returncode == 2, output + error
     assert len(error.splitlines()) == 1
     assert error.startswith("error:")
     assert not output
     assert small.started
-    assert not left(children)
+    wait_until(lambda: not small.processes())
 
 
-@pytest.mark.parametrize("number", STOPS)
-def test_a_signal_while_ray_starts_in_the_background_ends_both(small: Small, number: signal.Signals) -> None:
+def running(name: str) -> Callable[[Small, "subprocess.Popen[str]"], bool]:
+    """A moment: one of Ray's processes is there."""
+    return lambda small, _: any(name in _line(process) for process in small.processes())
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def printed(text: str) -> Callable[[Small, "subprocess.Popen[str]"], bool]:
+    """A moment: the command has printed something."""
+
+    def has(_: Small, process: "subprocess.Popen[str]") -> bool:
+        assert process.stdout
+        return any(text in line for line in iter(process.stdout.readline, ""))
+
+    return has
+
+
+def imports_ray(small: Small, process: "subprocess.Popen[str]") -> bool:
+    """A moment: the child of the command is there, and imports Ray or is about to."""
+    return bool(psutil.Process(process.pid).children())
+
+
+MOMENTS = {
+    "import": imports_ray,
+    "control store": running("gcs_server"),
+    "raylet": running("raylet/raylet"),
+    "agent": running("runtime_env/agent/main.py"),
+    "study read": printed("1 trials"),
+    "wait for ray": printed("starting Ray"),
+    "ray there": printed("starting workers"),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [
+        (os.kill, signal.SIGTERM),  # from a service manager
+        (os.killpg, signal.SIGINT),  # from a terminal, as is the next one
+        (os.killpg, signal.SIGHUP),
+        *(pytest.param(os.kill, number, marks=pytest.mark.thorough) for number in (signal.SIGINT, signal.SIGHUP)),
+        pytest.param(os.killpg, signal.SIGTERM, marks=pytest.mark.thorough),
+    ],
+)
+def test_a_signal_while_ray_starts_in_the_background_ends_both(
+    small: Small, moment: str, send: Callable[[int, int], None], number: signal.Signals
+) -> None:
     process = small.command("--fresh")
-    children = children_once(process, "gcs_server")
-    process.send_signal(number)
-    output, error = process.communicate()
+    while not MOMENTS[moment](small, process):
+        assert process.poll() is None, process.communicate()
+    send(process.pid, number)
+    output, error = process.communicate(timeout=60)
     assert process.returncode == 128 + number, output + error
-    # SIGTERM waits while Ray connects: by then the study may have been read, and there is more to say.
-    read = f"1 trial is left; go on with: python -m fedbench.study {small.file} --out {small.out}"
-    assert error.splitlines() in (["interrupted"], [read])
-    assert small.started
-    assert not left(children)
+    # Before the study is read, nothing is known of what is left.
+    read = f"1 trial is left; go on with: {sys.executable} -m fedbench.study {small.file} --out {small.out}"
+    assert "Traceback" not in error
+    if (send, number) != (os.killpg, signal.SIGTERM):  # which ends Ray's own processes, too: Ray may tell of that
+        assert error.splitlines() in (["interrupted"], [read])
+    wait_until(lambda: not small.processes())
 
 
-def children_once(process: "subprocess.Popen[str]", name: str) -> list[Any]:
-    """The processes below a command, once one of that name is there."""
-    parent = psutil.Process(process.pid)
-    while process.poll() is None:
-        children = list(parent.children(recursive=True))
-        if any(child.name() == name for child in children if child.is_running()):
-            return children
-        time.sleep(0.02)
-    raise AssertionError(f"no {name}: {process.communicate()}")
+def test_a_second_signal_while_ray_starts_ends_the_command_at_once(small: Small) -> None:
+    process = small.command("--fresh")
+    while not running("gcs_server")(small, process):
+        assert process.poll() is None, process.communicate()
+    while process.poll() is None:  # those of the first second count as the same one
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    output, error = process.communicate()
+    assert (process.returncode, error) == (130, "interrupted\n"), output
+    wait_until(lambda: not small.processes())
 
 
-def left(processes: list[Any]) -> list[Any]:
-    """Those that have not ended some seconds later."""
-    _, alive = psutil.wait_procs(processes, timeout=20)
-    return list(alive)
+def test_a_ray_that_does_not_ask_for_a_token_is_refused_in_one_line(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray._private.worker.enable_token_auth_by_default", lambda: False)  # as in an older Ray
+    code, _, error = command(main, "smoke", "--scale", "tiny", "--out", str(tmp_path / "out"))
+    assert (code, len(error.splitlines())) == (2, 1), error
+    assert f"error: Ray {ray.__version__} does not ask for a token" in error
+    assert not ray.is_initialized()

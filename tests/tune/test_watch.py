@@ -10,9 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from fedbench.tune.watch import TAGS, gauge_names
 from tests.conftest import heed_interrupts
 from tests.helpers import paced
 from tests.store.test_trackers import scalars
+from tests.tune.machines import reason_to_skip, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -42,15 +42,24 @@ scales:
   quick: {{}}
 """
 
-AGENT_PORT = 52365  # that of a node's agent, unless Ray is told otherwise
+AGENT_PORT = 52365  # of the agent that reads a node's logs; `ray.init` has no option for it
+FETCH = """
+import sys, urllib.request
+request = urllib.request.Request(sys.argv[1], headers={"Authorization": "Bearer " + sys.argv[2]})
+sys.stdout.buffer.write(urllib.request.urlopen(request, timeout=20).read())
+"""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """A study that runs, and where it can be watched. home: Ray's folder for temporary files, in place of /tmp."""
+    """A study that runs, and where it can be watched.
+
+    home: Ray's folder for temporary files, in place of /tmp; network: the words before a command in its network.
+    """
 
     out: Path
     home: Path
+    network: list[str]
     process: "subprocess.Popen[bytes]"
 
     def terminal(self, stream: str = "stdout") -> str:
@@ -61,17 +70,27 @@ class Watch:
         """An answer of the dashboard."""
         found = re.search(r"dashboard: (\S+) \(it asks for the token in (\S+)\)", self.terminal())
         assert found
-        headers = {"Authorization": f"Bearer {Path(found[2]).read_text()}"}
-        with urllib.request.urlopen(urllib.request.Request(found[1] + path, headers=headers), timeout=20) as answer:
-            return str(answer.read().decode())
+        return self.fetch(found[1] + path, Path(found[2]).read_text())
+
+    def fetch(self, url: str, token: str = "") -> str:
+        """What is at an address."""
+        words = [*self.network, sys.executable, "-c", FETCH, url, token]
+        answer = subprocess.run(words, capture_output=True, text=True)
+        if answer.returncode:
+            raise OSError(answer.stderr)
+        return answer.stdout
 
     def actors(self) -> list[dict[str, Any]]:
-        """What the dashboard lists of workers."""
+        """What the dashboard lists of actors."""
         return list(json.loads(self.get("/api/v0/actors?detail=1"))["data"]["result"]["result"])
+
+    def workers(self) -> list[dict[str, Any]]:
+        """Those of them that run trials."""
+        return [actor for actor in self.actors() if actor["class_name"] == "FederatedRun"]
 
     def logs(self) -> list[str]:
         """The logs that the dashboard shows of them, where it opens them."""
-        return [self.get(f"/api/v0/logs/file?actor_id={actor['actor_id']}&suffix=err") for actor in self.actors()]
+        return [self.get(f"/api/v0/logs/file?actor_id={actor['actor_id']}&suffix=err") for actor in self.workers()]
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 200) -> Any:
@@ -87,27 +106,54 @@ def eventually(condition: Callable[[], Any], seconds: float = 200) -> Any:
     raise AssertionError(f"it did not come to that ({type(problem).__name__}: {problem})") from problem
 
 
+def free(port: int) -> bool:
+    """Return True if nobody listens at a port; OSError otherwise."""
+    socket.create_server(("", port)).close()
+    return True
+
+
+@contextmanager
+def network() -> Iterator[list[str]]:
+    """A network for one command; yield the words before it. Without the right to make one, wait for Ray's port."""
+    if reason_to_skip():
+        eventually(lambda: free(AGENT_PORT))
+        yield []
+        return
+    name = f"fedbench-watch-{os.getpid()}"
+    run("ip", "netns", "add", name)
+    try:
+        run("ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        run("ip", "-n", name, "address", "add", "10.78.0.1/24", "dev", "eth0")
+        for link in ("lo", "eth0", "eth1"):
+            run("ip", "-n", name, "link", "set", link, "up")
+        run("ip", "-n", name, "route", "add", "default", "dev", "eth0")  # Ray finds its address by it
+        yield ["ip", "netns", "exec", name]
+    finally:
+        run("ip", "netns", "delete", name)
+
+
 @pytest.fixture(scope="module")
 def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
-    """One study on one cluster, with everything on; two short trials are done, two run on. Another Ray has its port."""
-    taken = socket.socket()
-    with suppress(OSError):  # there may be one
-        taken.bind(("", AGENT_PORT))
-        taken.listen()
-    out = tmp_path_factory.mktemp("watch")
+    """One study on one cluster, with everything on; two short trials are done, two run on."""
+    with network() as words:
+        yield from watched(tmp_path_factory.mktemp("watch"), words)
+
+
+def watched(out: Path, network: list[str]) -> Iterator[Watch]:
+    """The study in a network."""
     home = Path(tempfile.mkdtemp(prefix="fb", dir="/tmp"))  # short: Ray's sockets are below it
     (out / "mine.yaml").write_text(paced(STUDY, out, 0.1))
     command = [sys.executable, "-m", "fedbench.study", str(out / "mine.yaml"), "--out", str(out / "results")]
     environment = {**os.environ, "RAY_TMPDIR": str(home), "RAY_metrics_report_interval_ms": "1000"}
     with (out / "stdout").open("wb") as stdout, (out / "stderr").open("wb") as stderr:
         process = subprocess.Popen(
-            [*command, "--dashboard", "--track", "tensorboard", "--max-concurrent", "2"],
+            [*network, *command, "--dashboard", "--track", "tensorboard", "--max-concurrent", "2"],
             stdout=stdout,
             stderr=stderr,
             env=environment,
             preexec_fn=heed_interrupts,
         )
-    watch = Watch(out, home, process)
+    watch = Watch(out, home, network, process)
     try:
         eventually(lambda: sum(f"round 20/{LONG}" in log for log in watch.logs()) == 2)
         yield watch
@@ -117,17 +163,17 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
     finally:
         process.kill()
         process.wait()
-        taken.close()
         shutil.rmtree(home, ignore_errors=True)
 
 
 def test_workers_are_called_after_what_they_are_their_study_and_their_process(watch: Watch) -> None:
-    actors = watch.actors()  # two as a rule; on a busy machine Tune may start others where it could go on with these
-    assert {actor["class_name"] for actor in actors} == {"FederatedRun"}
-    assert len(actors) >= 2
-    assert {actor["repr_name"] for actor in actors} == {
-        f"mine, worker {actor['pid']} on {socket.gethostname()}" for actor in actors
+    workers = watch.workers()  # two as a rule; on a busy machine Tune may start others where it could go on with these
+    assert len(workers) >= 2
+    assert {actor["repr_name"] for actor in workers} == {
+        f"mine, worker {actor['pid']} on {socket.gethostname()}" for actor in workers
     }
+    others = {actor["class_name"] for actor in watch.actors()} - {"FederatedRun"}
+    assert others == {"Home"}, "which stores what they have run"
 
 
 def test_the_job_names_the_study(watch: Watch) -> None:
@@ -167,10 +213,7 @@ def scrape(watch: Watch) -> dict[str, list[dict[str, str]]]:
     (job,) = load_yaml(DOCS / "prometheus.yml")["scrape_configs"]
     ((file,),) = (source["files"] for source in job["file_sd_configs"])
     groups = json.loads(Path(file.replace("/tmp", str(watch.home), 1)).read_text())
-    pages = []
-    for target in groups[0]["targets"]:
-        with urllib.request.urlopen(f"http://{target}/metrics", timeout=20) as answer:
-            pages.append(answer.read().decode())
+    pages = [watch.fetch(f"http://{target}/metrics") for target in groups[0]["targets"]]
     keep = next(rule["regex"] for rule in job["metric_relabel_configs"] if rule["action"] == "keep")
     kept: dict[str, list[dict[str, str]]] = {}
     for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", "\n".join(pages), re.M):

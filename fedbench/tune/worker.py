@@ -1,0 +1,363 @@
+"""What runs on a Ray worker: one trial after the other, each from its lease to its entry in the store."""
+
+import gc
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray import tune
+
+from fedbench.base.environment import variables
+from fedbench.base.errors import UserError, one_line
+from fedbench.base.memory import return_memory
+from fedbench.base.plugins import import_modules
+from fedbench.base.settings import merge
+from fedbench.config import TrialConfig
+from fedbench.config.naming import SHORT_HASH, RunName
+from fedbench.data.base import Arrays
+from fedbench.data.official import arrays_folder, cache_dir, kept
+from fedbench.data.supply import supply_from
+from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation.checkpoint import Stopped, StopRequest
+from fedbench.store.execute import record_failure, run_trial
+from fedbench.store.leases import HeldElsewhereError, Lease, Watch
+from fedbench.store.mirror import Mirror
+from fedbench.store.trackers import tracked
+from fedbench.store.trackers.guard import Guarded
+from fedbench.tune.code import importable
+from fedbench.tune.home import digest_of
+from fedbench.tune.nodes import without
+from fedbench.tune.options import UNSTORED
+from fedbench.tune.versions import complaint, versions
+from fedbench.tune.watch import Watched, worker_name
+
+REPORT_SECONDS = 1.0  # between two reports of a running trial
+ASK_SECONDS = 0.5  # between two questions whether to stop
+LOOK_SECONDS = 0.2
+Result = dict[str, Any]
+
+
+class OtherVersionError(Exception):
+    """This node has other versions than the driver; another node may run the trial."""
+
+
+class Worker(tune.Trainable):
+    """A process that runs one piece of work after the other, and reports to Tune about once a second.
+
+    A subclass says what the work is: `reports` yields a result every time that there is news, the last one with `done`.
+    Ray's dashboard shows the name of the class, its representation, and what it prints as its log.
+    """
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Take in a config. The work begins with the first step: Tune may give it to another process before that."""
+        self._reports: Iterator[Result] | None = None
+
+    def step(self) -> Result:
+        """Work until there is something to report."""
+        if self._reports is None:
+            home = ray.get_actor(self.config["home"])
+            common: Any = ray.get(home.common.remote())
+            self._reports = self.reports(home, common)
+        return next(self._reports)
+
+    def reports(self, home: Any, common: Mapping[str, Any]) -> Iterator[Result]:
+        """Yield results; `home` is the command's `Home`, and `common` what it has for all workers."""
+        raise NotImplementedError
+
+    def cleanup(self) -> None:
+        """End the work, however far it is."""
+        if self._reports is not None:
+            self._reports.close()  # type: ignore[attr-defined]
+            self._reports = None
+        release_memory()
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take in the next config in the same process."""
+        self.cleanup()
+        self.setup(new_config)
+        return True
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Save nothing: trials write their own checkpoints."""
+
+    def load_checkpoint(self, checkpoint: object) -> None:
+        """Load nothing."""
+
+    def __repr__(self) -> str:
+        return worker_name(self.config["command"])
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Return what one trial takes of the cluster; it keeps away from nodes with other versions."""
+        return tune.PlacementGroupFactory([config["resources"]], **without(config["refused"]))
+
+
+class FederatedRun(Worker):
+    """A worker that runs the trials of a study."""
+
+    def reports(self, home: Any, common: Mapping[str, Any]) -> Iterator[Result]:
+        """Run the trial of the config. Every outcome except for the death of this process is reported."""
+        hash_ = self.config["hash"]
+        trial = ray.get(home.begin.remote(hash_))
+        if trial["status"] != "run":
+            yield {"hash": hash_, "round": 0, **trial, "done": True}
+            return
+        name, progress = RunName(**trial["name"]), Progress(hash_)
+        remote = RemoteStore(home, common)
+        remote.complaints += trial["warnings"]
+        try:
+            with Watched(name, hash_) as watched:
+                for _ in self._run(trial["config"], name, remote, common, [watched, progress]):
+                    if report := progress.due():
+                        yield report
+                ended = remote.ended or {"status": "failed", "reason": "it has no outcome"}
+                reason = f" ({ended['reason']})" if ended["reason"] else ""
+                last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
+                watched.log(f"{ended['status']}{reason}{last}")
+            remote.tidy(hash_, ended["status"])
+        finally:
+            ray.get(home.release.remote(hash_))
+        said = list(map(one_line, remote.complaints))  # passwords are masked: Tune writes it down
+        yield {**progress.last, **ended, "warnings": said, "done": True}
+
+    def _run(
+        self,
+        settings: Mapping[str, Any],
+        name: RunName,
+        remote: "RemoteStore",
+        common: Mapping[str, Any],
+        callbacks: list[Callback[Simulation, Record]],
+    ) -> Iterator[Record]:
+        """Run the trial and yield its rounds; `remote.ended` then says how it ended."""
+        hash_, folder = self.config["hash"], remote.folder
+        try:
+            prepare(remote.home, common, at_home=remote.at_home)
+            config = TrialConfig(**merge(settings, {"run": {"threads": common["threads"]}}))
+            if config.hash != hash_:
+                raise UserError("this worker has other code than the driver: install the same fedbench and plugins")
+            with ExitStack() as stack:
+                stack.enter_context(variables(common["environment"]))
+                warn = remote.complaints.append
+                remote.trackers = stack.enter_context(tracked(common["trackers"], config, folder, warn, name))
+                mirror = None
+                if common["checkpoints"]:
+                    place = Mirror(common["checkpoints"], hash_, remote.checkpoints(hash_), warn)
+                    mirror = stack.enter_context(place)
+                stop = StopRequest(StopAsked(remote.home, hash_), remote.checkpoints(hash_))
+                heard = [*callbacks, *remote.trackers, EngineComplaint(warn), stop]
+                data_dir = Path(common["data_dir"]) if common["data_dir"] else None
+                device = partial(assigned_device, self.config["resources"].get("GPU", 0.0))
+                yield from run_trial(config, remote, data_dir, heard, device, mirror, common["save_model"])
+        except Stopped as error:
+            remote.ended = {"status": "stopped", "reason": str(error)}
+        except OtherVersionError as error:
+            remote.ended = {"status": "refused", "reason": str(error)}
+        except OSError as error:  # a full disk, say: the next command goes on from the checkpoint
+            remote.ended = {"status": UNSTORED, "reason": one_line(error)}
+        except UserError as error:  # the driver could import a module that this worker cannot
+            remote.trackers = []  # they know
+            try:
+                record_failure(remote, hash_, error)
+                remote.ended["reason"] = str(error)
+            except OSError as problem:
+                remote.ended = {"status": UNSTORED, "reason": one_line(f"{error}; {problem}")}
+
+
+class RemoteStore:
+    """The command's store as a worker sees it: entries go to `Home`, checkpoints to a folder of this machine.
+
+    folder: the results folder on the driver's node, elsewhere a folder in the node's cache; trackers: those that are to
+    be told of a failure, before their files are sent; ended: how the trial ended.
+    """
+
+    def __init__(self, home: Any, common: Mapping[str, Any]) -> None:
+        self.home, self.complaints, self.ended = home, list[str](), Result()
+        self.trackers: list[Guarded] = []
+        self.at_home = ray.get_runtime_context().get_node_id() == common["home_node"]
+        self.folder = Path(common["out"]) if self.at_home else node_folder(common["store"])
+
+    def checkpoints(self, hash_: str) -> Path:
+        """Return the folder for the checkpoints of a trial."""
+        return self.folder / "checkpoints" / hash_
+
+    def accept(self, hash_: str, files: Mapping[str, bytes], model: bytes | None) -> None:
+        """Send an entry, its model and, from another node, what trackers wrote."""
+        from fedbench.store.mark import read_mark
+        from fedbench.store.store import MARKER
+
+        mark = read_mark(files[MARKER])
+        for tracker in self.trackers if mark.status == "failed" else ():
+            tracker.crashed(mark.reason or "")
+        more = {} if self.at_home else self._tracked(hash_)
+        kind, problem = ray.get(self.home.commit.remote(hash_, dict(files), model, more))
+        if kind:
+            raise (OSError if kind == "OSError" else UserError)(problem)
+        if not self.at_home and mark.status != "failed":  # a mirror removes then what it has of them
+            shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
+        last = mark.summary.get("last_accuracy") if mark.status == "done" else None
+        self.ended = {"status": mark.status, "reason": mark.reason or ""}
+        self.ended |= {} if last is None else {"last_accuracy": last}
+
+    def tidy(self, hash_: str, status: str) -> None:
+        """Remove what another node than the driver's need not keep of a trial that has ended."""
+        if not self.at_home:
+            tidy_node(self.folder.name, {hash_: status})
+
+    def _tracked(self, hash_: str) -> dict[str, bytes]:
+        """Return the files of trackers on a trial by their paths; their names have its short hash."""
+        paths = {path.relative_to(self.folder): path for path in self.folder.rglob("*") if path.is_file()}
+        return {
+            place.as_posix(): path.read_bytes()
+            for place, path in paths.items()
+            if place.parts[0] != "checkpoints" and hash_[:SHORT_HASH] in place.as_posix()
+        }
+
+
+def node_folder(store: str) -> Path:
+    """Return the folder in which a node keeps checkpoints for a store, known by its name, of another machine."""
+    for root in (cache_dir(), Path(tempfile.gettempdir(), "fedbench")):
+        folder = root / "away" / store
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        except OSError as problem:
+            error = problem
+    raise error
+
+
+def tidy_node(store: str, ended: Mapping[str, str]) -> None:
+    """Remove what this node keeps of trials that have ended: files of trackers, and checkpoints of finished trials.
+
+    Checkpoints of trials that failed stay, since they are tried again. An empty folder is removed as a whole.
+    """
+    folder = node_folder(store)
+    for hash_, status in ended.items():
+        if status in ("done", "diverged"):
+            shutil.rmtree(folder / "checkpoints" / hash_, ignore_errors=True)
+        for path in folder.rglob(f"*{hash_[:SHORT_HASH]}*"):
+            if path.relative_to(folder).parts[0] != "checkpoints":
+                shutil.rmtree(path, ignore_errors=True)
+                path.unlink(missing_ok=True)
+    if not any((folder / "checkpoints").glob("*")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(home: Any, common: Mapping[str, Any], *, at_home: bool) -> None:
+    """Make this process ready for trials of a command: its code, and the data sets that this node lacks.
+
+    OtherVersionError if this node has other versions, UserError for a module that cannot be imported.
+    """
+    if line := complaint(ray.util.get_node_ip_address(), versions(), common["versions"]):
+        raise OtherVersionError(line)
+    if not at_home:
+        supply_from(partial(fetch, home))
+    import_modules(*importable(common["modules"], common["folder"]))
+
+
+def fetch(home: Any, name: str) -> Arrays:
+    """Return a data set from the driver's machine; of many processes on this node, one fetches it into the cache."""
+    sent = ray.get(home.dataset.remote(name))
+    if "reason" in sent:
+        raise UserError(sent["reason"])
+
+    def receive() -> Arrays:
+        arrays = Arrays(*ray.get(sent["parts"]))
+        if digest_of(arrays) != sent["digest"]:
+            raise UserError(f"data set '{name}': what came from the driver does not have its checksum")
+        return arrays
+
+    folder, watch = arrays_folder(name, sent["digest"][:16]), Watch()
+    lease = folder.with_name(f".{folder.name}.lease")
+    while not folder.is_dir():
+        try:
+            with Lease(lease):
+                return kept(folder, receive)
+        except HeldElsewhereError:
+            watch.holder(lease)  # which removes it once it is stale
+            time.sleep(LOOK_SECONDS)
+        except OSError:  # there is no folder to write to: the arrays stay in memory
+            break
+    return kept(folder, receive)
+
+
+def assigned_device(share: float) -> str:
+    """Return the device that Ray assigned to this trial, and cap the trial's memory to its share.
+
+    A GPU that torch cannot use is an error.
+    """
+    if not ray.get_gpu_ids():
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "Ray assigned a GPU that torch cannot use; install a CUDA build of torch or --gpus-per-trial 0"
+        )
+    if share < 1:
+        torch.cuda.set_per_process_memory_fraction(share, 0)
+    return "cuda:0"  # Ray shows the process only the GPUs that it may use
+
+
+def release_memory() -> None:
+    """Give back the memory that a trial has left in this process, also that of the GPU, which others share."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    return_memory()
+
+
+class StopAsked:
+    """Asks `Home` whether a trial is to stop, at most twice a second."""
+
+    def __init__(self, home: Any, hash_: str) -> None:
+        self._home, self._hash, self._asked = home, hash_, time.monotonic()
+
+    def __call__(self) -> bool:
+        """Return whether it is to stop."""
+        if time.monotonic() - self._asked < ASK_SECONDS:
+            return False
+        self._asked = time.monotonic()
+        return bool(ray.get(self._home.stopping.remote(self._hash)))
+
+
+class Progress(Callback[Simulation, Record]):
+    """Keeps the last round and the last score of a trial. `due` returns them about once a second, as a report."""
+
+    def __init__(self, hash_: str) -> None:
+        self.last: Result = {"hash": hash_, "round": 0}
+        self._sent = 0.0
+
+    def start(self, run: Simulation) -> None:
+        """Take in the rounds that the run has behind it."""
+        for record in run.state.history:
+            self.round(run, record)
+
+    def round(self, run: Simulation, seen: Record) -> None:
+        """Take in a finished round."""
+        self.last["round"] = seen.round
+        if seen.test_accuracy is not None:
+            self.last |= {"test_accuracy": seen.test_accuracy, "scored_round": seen.round}
+
+    def due(self) -> Result:
+        """Return a report if the last one is a second old; else nothing."""
+        if time.monotonic() - self._sent < REPORT_SECONDS:
+            return {}
+        self._sent = time.monotonic()
+        return {**self.last, "status": "running", "reason": ""}
+
+
+class EngineComplaint(Callback[Simulation, Record]):
+    """Passes on what a run says about its engine."""
+
+    def __init__(self, warn: Callable[[str], Any]) -> None:
+        self.warn = warn
+
+    def end(self, run: Simulation) -> None:
+        """Pass it on once the run is over."""
+        if run.engine.complaint:
+            self.warn(run.engine.complaint)

@@ -99,7 +99,9 @@ def main(repetitions: int) -> bool:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--repetitions", type=int, default=7)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

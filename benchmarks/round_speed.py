@@ -20,7 +20,7 @@ from fedbench import Simulation, TrialConfig
 from fedbench.data.samples import Samples
 from fedbench.models import build, initial
 from fedbench.simulation.local import Plan, Sgd, draw_plan, local_train
-from fedbench.store.environment import peak_memory, reset_peak_memory
+from fedbench.store.memory import peak_memory, reset_peak_memory
 
 CPU = torch.device("cpu")
 CASES = {  # model -> (image shape, batch size, steps a repetition, largest ratio that we accept)
@@ -100,7 +100,9 @@ def growth_with_clients() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--clients", type=int, help="measure one round with this many clients, and print JSON")
     options = parser.parse_args()

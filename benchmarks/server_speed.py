@@ -106,7 +106,9 @@ def feddf_speedup(model: str, size: int, epochs: int) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--repetitions", type=int, default=7)
     repetitions = parser.parse_args().repetitions
     torch.set_num_threads(1)

@@ -3,8 +3,8 @@
 A small study runs as a command of its own. At moments drawn from the seed something befalls it: processes are killed
 or stopped, its disk is full, its clock wrong, its files damaged (`storms/kinds.py` has them all). If the command
 ends, it is started again, as a user would, until the study is done. Then its table and cells, time and memory
-aside, must have the bytes of an undisturbed run, no process and no temporary file may be left, and nothing may have
-hung for more than a minute.
+aside, must have the bytes of an undisturbed run, no process and no temporary file may be left, every command must have
+ended with a documented exit code, and nothing may have hung for more than a minute.
 """
 
 import argparse
@@ -21,6 +21,7 @@ HUNG = 60.0  # seconds without a sign of life
 SPAN = 0.8  # of the time of an undisturbed study, at most, from a command's start or a strike to the next strike
 STARTS = 40  # of one study; it should be done by then
 NOISE = "Traceback (most recent call last)"
+FAILED, ADVICE = 1, "go on with: "  # the exit code of a command that could not do all, and what it then says
 
 
 @dataclass
@@ -35,12 +36,13 @@ class Row:
     waited_after: str = ""
     unequal: int = 0
     left: list[str] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
     noise: list[str] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
         """Whether all is as it should be."""
-        return not (self.unequal or self.left or self.noise or self.longest > HUNG)
+        return not (self.unequal or self.left or self.codes or self.noise or self.longest > HUNG)
 
     def cells(self) -> list[str]:
         """Its cells in the table."""
@@ -48,12 +50,21 @@ class Row:
         went_on = max(0, self.strikes - self.ended)
         return [
             self.kind,
-            *map(str, (self.strikes, self.ended, went_on, equal, len(self.left))),
+            *map(str, (self.strikes, self.ended, went_on, equal, len(self.left), len(self.codes))),
             f"{self.longest:.0f} s",
         ]
 
 
-HEAD = ["kind", "strikes", "ended and started again", "went on by itself", "result equal", "leftovers", "longest wait"]
+HEAD = [
+    "kind",
+    "strikes",
+    "ended and started again",
+    "went on by itself",
+    "result equal",
+    "leftovers",
+    "wrong exit codes",
+    "longest wait",
+]
 
 
 @dataclass(frozen=True)
@@ -80,14 +91,19 @@ class Storm:
         while row.strikes < strikes:
             with scratch_folder() as scratch, kind.place(Path(scratch, "out")) as place:
                 study = Study(Path(scratch), self.rounds, self.seeds, place.options)
-                self.weather(study, place.strike, row, strikes, rng)
+                self.weather(study, place.strike, row, strikes, rng, kind.codes)
                 if kind.late:
                     run(study)
                 self.judge(study, row)
         return row
 
-    def weather(self, study: Study, strike: Strike, row: Row, strikes: int, rng: random.Random) -> None:
-        """One study, struck until it is done; the command is started again as often as it ends before that."""
+    def weather(
+        self, study: Study, strike: Strike, row: Row, strikes: int, rng: random.Random, codes: tuple[int, ...]
+    ) -> None:
+        """One study, struck until it is done; the command is started again as often as it ends before that.
+
+        codes: the exit codes that it may have then, besides 1 with a line that says how to go on.
+        """
         for starts in range(STARTS):
             row.ended += starts > 0
             study.start()
@@ -99,6 +115,8 @@ class Storm:
                 time.sleep(LOOK_SECONDS)
             if code == 0:
                 return
+            if code not in codes and not (code == FAILED and ADVICE in study.said_last):
+                row.codes.append(f"exit code {code} after: {study.said_last.strip().splitlines()[-1:]}")
 
     def judge(self, study: Study, row: Row) -> None:
         """Hold what is there now against what should be."""
@@ -129,7 +147,7 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     """Run it; returns the exit code."""
-    options = argparse.ArgumentParser(description="A study under strikes.")
+    options = argparse.ArgumentParser(description="A study under strikes.", allow_abbrev=False)
     options.add_argument("--strikes", type=int, default=20, metavar="N", help="of each kind (20)")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="of the moments and victims (0)")
     options.add_argument("--only", action="append", choices=KINDS, metavar="KIND", help=f"one of: {', '.join(KINDS)}")
@@ -142,7 +160,12 @@ def main() -> int:
     for name, kind in kinds.items():
         rows.append(storm.strike(name, kind, chosen.strikes, random.Random(f"{chosen.seed} {name}")))
         print(", ".join(f"{head}: {cell}" for head, cell in zip(HEAD, rows[-1].cells(), strict=True)), flush=True)
-        for remark in [f"longest wait after: {rows[-1].waited_after}", *rows[-1].left, *rows[-1].noise]:
+        for remark in [
+            f"longest wait after: {rows[-1].waited_after}",
+            *rows[-1].left,
+            *rows[-1].codes,
+            *rows[-1].noise,
+        ]:
             print(f"  {remark}", flush=True)
     print(table(rows))
     return 0 if all(row.sound for row in rows) else 1

@@ -17,7 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
+import conclusion
 import results_page
+import statistics_page
 import torch
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -282,14 +284,14 @@ def spaces() -> str:
     for name, path in built_in("search_spaces").items():
         raw = load_raw_yaml(path)
         only = raw["base"].get("method.name", "fedavg")
-        rows.append((f"`{name}`", str(raw["tunes"]), ", ".join(raw.get("methods", [f"`{only}`"]))))
+        rows.append((f"`{name}`", str(raw["tunes"]), "; ".join(raw.get("methods", [f"`{only}`"]))))
     return table(("space", "tunes", "methods"), rows)
 
 
-def options(door: str) -> str:
+def options(module: str) -> str:
     """The options of a command."""
     rows = []
-    for action in import_module(door).parser()._actions:
+    for action in import_module(module).parser()._actions:
         if "--help" in action.option_strings:
             continue
         names = action.option_strings[:1] or [""]
@@ -308,14 +310,18 @@ def example(kind: str) -> str:
 
 
 LISTS: Mapping[str, Callable[[], str]] = {
-    **{f"options-{name}": partial(options, door) for name, door in COMMANDS.items()},
+    **{f"options-{name}": partial(options, listed.module) for name, listed in COMMANDS.items()},
     **{f"example-{kind}": partial(example, kind) for kind in EXAMPLES},
     "study-file": partial(file_keys, Study),
     "space-file": partial(file_keys, Space),
     "columns": curves,
+    "conclusion": conclusion.conclusion,
     "results": lambda: results_page.results(table),
-    "published-table": lambda: results_page.front(table),
+    "published-distance": results_page.distance,
     "published-gammas": results_page.shrinking,
+    "false-decisions": lambda: statistics_page.false_decisions(table),
+    "true-decisions": lambda: statistics_page.true_decisions(table),
+    "rank-decisions": lambda: statistics_page.rank_decisions(table),
     **{
         make.__name__: make
         for make in (

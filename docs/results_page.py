@@ -3,7 +3,6 @@
 import json
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbench.reports.claims import check_claims
+from fedbench.reports.claims import check_claims, counted
 from fedbench.reports.figures import draw
 from fedbench.reports.parity import parity
 from fedbench.reports.report import mixed, stored_trials
@@ -26,8 +25,8 @@ ROOT = Path(__file__).parent.parent
 PUBLISHED = ROOT / "published"
 PICTURES = ROOT / "docs" / "results"
 WITHIN = (0.5, 1.0)  # points
-FRONT = ("methods", "paper", ("FMNIST 100 MLP", "FMNIST 0.1 MLP"))  # of the README: study, scale, settings
-SHRINKING = ("fixed_gamma", "desk")  # of the README, too: study, scale
+METHODS = ("methods", "paper")  # of the README: study, scale
+SHRINKING = ("fixed_gamma", "desk")  # likewise
 Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]  # heads and rows as Markdown
 
 
@@ -126,10 +125,15 @@ def _parity(shown: Shown, table: Table) -> str:
     return f"### Beside the paper\n\n{_counted(shown, frame)} A gain is against the baseline.\n\n{table(heads, rows)}"
 
 
+def distances(shown: Shown, frame: pd.DataFrame) -> tuple[pd.DataFrame, "pd.Series[float]"]:
+    """The accuracies beside the paper's, and how far the gains over the baseline are from the paper's gains."""
+    points = frame[[_in_points(shown, name) for name in frame.table]]
+    return points, (points.gain - points.paper_gain)[points.paper_gain != 0].dropna()
+
+
 def _counted(shown: Shown, frame: pd.DataFrame) -> str:
     """How many accuracies are near the paper's, and how many gains over the baseline, in a sentence."""
-    points = frame[[_in_points(shown, name) for name in frame.table]]
-    gains = (points.gain - points.paper_gain)[(points.paper_gain != 0) & points.gain.notna()]
+    points, gains = distances(shown, frame)
     parts = [f"of {len(points)} accuracies {_near(points.difference)} points"]
     parts += [f"of {len(gains)} differences to the baseline {_near(gains)}"] if len(gains) else []
     return f"Distance to the paper: {'; '.join(parts)}."
@@ -154,7 +158,8 @@ def _claims(shown: Shown, table: Table) -> str:
     if not findings:
         return ""
     left = len(findings) - len(rows)
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(Counter(row[0] for row in rows).items()))
+    judged = [finding for finding in findings if finding.verdict != "no data"]
+    counts = ", ".join(f"{number} {words}" for words, number in counted(judged).items())
     said = f"### Claims\n\n{counts or 'None can be judged'}; {left} more are without data."
     return f"{said}\n\n{table(('verdict', 'claim', 'at', 'evidence'), rows)}" if rows else said
 
@@ -175,24 +180,10 @@ def _machine(shown: Shown, table: Table) -> str:
     return f"### Machine and time\n\n{table(heads, rows)}"
 
 
-def front(table: Table) -> str:
-    """The README's table: methods beside each other, the paper's number in brackets; and what agrees, in a sentence."""
-    name, scale, settings = FRONT
-    shown = _only(name, scale)
-    places = [place for place in shown.tables()["accuracy"] if place.column[0] in settings] if shown else []
-    places = [place for place in places if place.numbers["paper"] is not None]
-    if not shown or not places:
-        return "Nothing of it is published yet."
-    methods = list(dict.fromkeys(str(place.row[0]) for place in places))
-    cells = {(place.row[0], place.column[0]): _cell(place.numbers) for place in places}
-    rows = [(setting, *(cells.get((method, setting), "-") for method in methods)) for setting in settings]
-    frame = shown.beside_the_paper()
-    frame = frame[[cell.endswith(settings) for cell in frame["cell"]]]
-    far = frame[frame.difference.abs() > WITHIN[-1]]
-    beyond = "; ".join(f"{row['cell']} {row.difference:+.2f}" for _, row in far.iterrows())
-    lost = "; ".join(f"{cell}, {_seeds(seeds)}" for cell, seeds in shown.diverged().items() if cell.endswith(settings))
-    said = [_counted(shown, frame), f"Farther away: {beyond}." if beyond else "", f"Diverged: {lost}." if lost else ""]
-    return f"{table(('', *methods), rows)}\n\n{' '.join(filter(None, said))}"
+def distance() -> str:
+    """The README's sentence on how far the published numbers of the main table are from the paper's."""
+    shown = _only(*METHODS)
+    return _counted(shown, shown.beside_the_paper()) if shown else "Nothing of it is published yet."
 
 
 def shrinking() -> str:
@@ -207,19 +198,6 @@ def shrinking() -> str:
 
 def _only(name: str, scale: str) -> Shown | None:
     return next((each for each in published()[0] if (each.study.name, each.study.scale) == (name, scale)), None)
-
-
-def _seeds(seeds: Iterable[int]) -> str:
-    texts = [str(seed) for seed in seeds]
-    return f"seed{'s' * (len(texts) > 1)} {', '.join(texts)}"
-
-
-def _cell(numbers: Mapping[str, float | None]) -> str:
-    if not numbers["n"]:
-        return f"diverged [{numbers['paper']:.2f}]" if numbers["diverged"] else "-"
-    std = "" if numbers["std"] is None else f" ± {numbers['std']:.2f}"
-    missing = f" (n={numbers['n']})" if numbers["n"] != numbers["seeds"] else ""
-    return f"{numbers['mean']:.2f}{std}{missing} [{numbers['paper']:.2f}]"
 
 
 def _number(value: float | None, sign: str = "") -> str:

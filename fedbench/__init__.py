@@ -104,7 +104,7 @@ def load(
     `changes`, `only` and `seeds` are what --set, --only and --seeds are to a command; `table` names a frame of the
     results to have alone.
     """
-    from fedbench.base.settings import nest
+    from fedbench.base.settings import nest, plain
     from fedbench.reports.report import stored_trials
     from fedbench.reports.results import Results
     from fedbench.specs.expand import expand
@@ -112,7 +112,7 @@ def load(
     from fedbench.store.store import Store
 
     points = {key: text_labels(values) for key, values in (only or {}).items()}
-    expanded = expand(str(study), scale, changes=nest(changes or {}), only=points, seeds=seeds)
+    expanded = expand(str(study), scale, changes=nest(plain(changes or {})), only=points, seeds=seeds)
     stored = stored_trials(expanded, Store(Path(out)))
     if not stored:
         raise UserError(f"{out}: holds no trial of {study} at scale {scale}; run it first")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from fedbench.base.text import say
 from fedbench.templates import EXAMPLES, usage, write
 from fedbench.terminal.command import DONE, Parser, run
 from fedbench.terminal.options import folder
@@ -26,9 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     file, test = write(options.kind, options.name, options.to)
     there = "" if options.to == Path() else f"cd {options.to} && "
-    print(f"{file} and {test}; try them:")
-    print(f"    {there}python -m fedbench.{usage(options.kind, options.name)}")
-    print(f"    {there}python -m pytest {test.name}{PYTEST if find_spec('pytest') is None else ''}")
+    say(f"{file} and {test}; try them:")
+    say(f"    {there}python -m fedbench.{usage(options.kind, options.name)}")
+    say(f"    {there}python -m pytest {test.name}{PYTEST if find_spec('pytest') is None else ''}")
     return DONE
 
 

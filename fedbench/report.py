@@ -10,7 +10,7 @@ from fedbench.base.files import RESULTS
 from fedbench.base.plugins import import_modules
 from fedbench.specs.library import built_in, path_of
 from fedbench.terminal.command import DONE, FAILED, Parser, run
-from fedbench.terminal.options import add_study_options
+from fedbench.terminal.options import add_study_options, text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--check", action="store_true", help="hold cells and claims against the paper's")
     options.add_argument(
         "--compare",
+        type=text("a results folder"),
         nargs="+",
         default=[],
         metavar="DIR",
@@ -53,7 +54,7 @@ def settle(options: argparse.Namespace) -> None:
         raise UserError(f"name a study: {', '.join(known)}, or a YAML file")
     if len(options.compare) > 2:
         raise UserError("--compare: takes one results folder, or two, then a study's name")
-    options.compare = [Path(text) for text in options.compare if text.strip()]
+    options.compare = [Path(folder) for folder in options.compare]
     two = len(options.compare) == 2
     for name, given in (("--out", options.out), ("--check", options.check)):
         if two and given:

@@ -17,6 +17,9 @@ def parser() -> argparse.ArgumentParser:
     add_list_options(options, "studies")
     add_study_options(options)
     add_conduct_options(options, fresh="remove what is stored of this study and run it again", strict="trial")
+    options.add_argument(
+        "--save-model", action="store_true", help="keep the final model of every trial that is run, in OUT/models"
+    )
     add_run_options(options)
     return options
 

@@ -22,8 +22,9 @@ from fedbench.methods import METHODS
 from fedbench.models import MODELS
 from fedbench.simulation.record import Record
 from fedbench.terminal.command import run
-from fedbench.tune.lean import start
+from fedbench.tune.local import LocalRay
 from fedbench.tune.options import RunOptions
+from tests.faults import Faults
 
 settings.register_profile("fedbench", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("fedbench")
@@ -43,6 +44,7 @@ LONG = (
     "tune/test_disturbed.py",
     "tune/test_all_studies.py",
     "tune/test_apart.py",
+    "tune/test_start.py",
     "test_search.py",
     "test_storm.py",
     "tune/test_gpu.py",
@@ -115,6 +117,12 @@ def forgetting() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def faults() -> Faults:
+    """Makes calls of the file system fail."""
+    return Faults()
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run a command line's main in this process: exit code, standard output, standard error."""
@@ -145,9 +153,12 @@ def one_cpu() -> Iterator[None]:
 def small_cluster(cpus: int, **how: Any) -> Iterator[None]:
     """A Ray cluster in this process, started as commands do. how: what else `ray.init` is to know."""
     ray.shutdown()
-    start(RunOptions(Path("out"), max_concurrent=cpus), num_cpus=cpus, **how)
-    yield
-    ray.shutdown()
+    local = LocalRay(RunOptions(Path("out"), max_concurrent=cpus), num_cpus=cpus, **how)
+    try:
+        local.wait()
+        yield
+    finally:
+        local.stop()
 
 
 @pytest.fixture(scope="module")

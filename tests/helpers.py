@@ -59,8 +59,11 @@ def study_file(folder: Path, rounds: int = 3, seeds: tuple[int, ...] = (8, 9)) -
     return str(path)
 
 
-def paced(text: str, folder: Path, seconds: float) -> str:
-    """A study of fixed gammas whose rounds take time, but no processor's: trials that are to be met in the middle."""
+def paced(text: str, folder: Path, seconds: float | str) -> str:
+    """A study of fixed gammas whose rounds take time, but no processor's: trials that are to be met in the middle.
+
+    seconds: that a round takes at least, or an expression for them.
+    """
     (folder / "paced.py").write_text(PACED % seconds)
     return "import: [paced]\n" + text.replace("method.name: fixed_gamma", "method.name: paced")
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from fedbench.clean import main
 from fedbench.store.leases import Lease
+from fedbench.store.store import Store
+from tests.store.test_commit import HASH, write
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -56,3 +58,36 @@ def test_a_folder_that_is_not_there_and_a_file_are_said(tmp_path: Path, command:
     (tmp_path / "file").write_text("")
     code, _, error = command(main, "--out", str(tmp_path / "file"))
     assert (code, "is a file; name a folder with results" in error) == (2, True)
+
+
+def aged(folder: Path) -> None:
+    """Nobody has touched anything in a folder for an hour."""
+    for path in [folder, *folder.rglob("*")]:
+        os.utime(path, (time.time() - 3600,) * 2)
+
+
+def test_a_retired_entry_goes_once_a_sound_one_has_taken_its_place_and_not_before(
+    tmp_path: Path, command: Command
+) -> None:
+    store = Store(tmp_path)
+    write(store, 0.25)
+    store.retire([HASH])
+    aged(tmp_path)
+    code, text, _ = command(main, "--out", str(tmp_path))
+    assert (code, store.retired(HASH).is_dir()) == (0, True)
+    assert f"{store.retired(HASH)}: kept, since it is the only result of its trial" in text
+    kept = store.retired(HASH).rename(tmp_path / "kept")
+    write(store, 0.5)
+    kept.rename(store.retired(HASH))  # as a command that was killed just then leaves it
+    aged(tmp_path)
+    (store.trials / HASH / "rounds.csv").rename(tmp_path / "aside")
+    command(main, "--out", str(tmp_path))
+    assert store.retired(HASH).is_dir(), "what has taken its place is damaged"
+    (tmp_path / "aside").rename(store.trials / HASH / "rounds.csv")
+    aged(tmp_path)
+    with Lease(tmp_path / "leases" / HASH):
+        command(main, "--out", str(tmp_path))
+        assert store.retired(HASH).is_dir(), "a run may be using it"
+    code, text, _ = command(main, "--out", str(tmp_path))
+    assert (code, store.retired(HASH).exists()) == (0, False)
+    assert [path.name for path in store.trials.iterdir()] == [HASH]

@@ -4,11 +4,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from fedbench.specs.expand import expand
 from fedbench.specs.space import expand_space
+from tests.methods.helpers import tiny_cohort, tiny_server
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -51,6 +54,23 @@ def test_the_space_in_the_docs_is_a_space(tmp_path: Path) -> None:
     scaled = expand_space(str(path), "quick", changes={})
     assert [len(arm.parameters) for arm in scaled.arms] == [4, 5]
     assert scaled.length(scaled.arms[0]) == 10
+
+
+def test_the_views_of_layers_in_the_docs_are_what_they_say() -> None:
+    (text,) = re.findall(r"```python\n(for span in cohort.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
+    server = tiny_server()
+    cohort, w = tiny_cohort(server, m=4), torch.zeros_like(server.model.w)
+    names: dict[str, Any] = {"cohort": cohort, "w": w}
+    exec(text, names)
+    span = cohort.layers.tensors[-1]
+    assert names["before"].shape == span.shape
+    assert names["after"].shape == (4, *span.shape)
+    state = server.model.to_state_dict(w, server.model.buffers)
+    assert all(
+        torch.equal(tensor[0], span.view(cohort.w)[0])
+        for span, tensor in zip(cohort.layers.tensors, state.values(), strict=True)
+    )
+    assert not state["0.weight"][1:].any()
 
 
 def test_the_readme_is_short() -> None:

@@ -59,8 +59,9 @@ def block(mark: str) -> str:
 
 
 def examples() -> dict[str, str]:
-    """The modules that the study uses, by the folder of their kind: all but the one with images, and a test."""
-    chosen = [text for text in blocks() if text not in (block("my_images"), block("check_method("))]
+    """The modules that the study uses, by the folder of their kind: all but the one with images, a test and a piece."""
+    others = [block(mark) for mark in ("my_images", "check_method(", "span.view(")]
+    chosen = [text for text in blocks() if text not in others]
     found = {folder: [b for b in chosen if re.search(rf"^{re.escape(m)}", b, re.M)] for m, folder in FOLDERS.items()}
     assert all(len(texts) == 1 for texts in found.values())
     assert len(chosen) == len(FOLDERS), "an example is of no kind"

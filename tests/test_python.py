@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import fedbench
 from fedbench import Results, UserError
 from fedbench.study import parser
 from fedbench.terminal.keywords import parsed
+from tests.simulation.test_module import score
 
 PAGE = Path(__file__).parent.parent / "docs" / "python.md"
 STUDY = """
@@ -38,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, one_cpu: None) -> Iterator[tu
     (folder / "mine.yaml").write_text(STUDY)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        yield folder, fedbench.run(folder / "mine.yaml", out=folder / "out")
+        yield folder, fedbench.run(folder / "mine.yaml", out=folder / "out", save_model=True)
 
 
 def test_a_run_writes_what_the_command_writes_and_returns_it(made: tuple[Path, Results]) -> None:
@@ -82,6 +85,55 @@ def test_results_are_still_a_frame_of_rounds_to_who_takes_them_for_one(made: tup
     assert results.shape == results.rounds.shape
     with pytest.raises(AttributeError, match="no attribute 'cell'"):
         _ = results.cell
+
+
+def test_results_give_the_model_of_a_trial_by_its_place_or_its_hash(made: tuple[Path, Results]) -> None:
+    results = made[1]
+    trial = results.trials.iloc[0]
+    module = results.model(only={"method": "<b>good</b>"}, seed=8)
+    assert not module.training
+    (config,) = (config for hash_, config in results.study.trials.items() if hash_ == trial.hash)
+    assert score(module, fedbench.Simulation(config).federation.test)[0] == trial.last_accuracy
+    same = results.model(trial.hash[:10]).state_dict()
+    assert all(torch.equal(tensor, same[name]) for name, tensor in module.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({}, "model: 2 trials match; name one by its hash, or by only={axis: label} and seed="),
+        ({"seed": 9}, "model: no trial matches"),
+        ({"hash_": "x"}, "model: no trial matches"),
+        ({"only": {"methd": "blowup"}}, "model: unknown axis 'methd'; did you mean 'method'?"),
+        ({"only": {"method": "blowup"}}, "is diverged; only a trial that is done has a final model"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_one_line(made: tuple[Path, Results], keywords: Any, says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        made[1].model(**keywords)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_trial_that_was_stored_without_its_model_says_how_to_get_it(
+    made: tuple[Path, Results], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, good = made[0], {"method": "<b>good</b>"}
+    how: dict[str, Any] = {"only": good, "out": folder / "plain"}
+    results = fedbench.run(folder / "mine.yaml", **how)
+    with pytest.raises(UserError, match=r"was stored without its model; to get it, run .* --save-model --fresh"):
+        results.model()
+    capsys.readouterr()
+    fedbench.run(folder / "mine.yaml", **how, save_model=True)
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "warning: --save-model: 1 stored trial was run without it and has no model; add --fresh to run everything that "
+        "the command names again and keep its models"
+    ]
+    model = fedbench.run(folder / "mine.yaml", **how, save_model=True, fresh=True).model()
+    kept = made[1].model(only=good).state_dict()
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in model.state_dict().items())
+    assert capsys.readouterr().err == ""
 
 
 def test_figures_are_matplotlibs_and_leave_pyplot_alone(made: tuple[Path, Results]) -> None:
@@ -146,18 +198,28 @@ def test_every_option_of_the_command_is_a_keyword() -> None:
         **{"only": {"data.alpha": [100, 0.1]}, "modules": ["a", "b"], "track": ("mlflow", "wandb"), "dry_run": True},
         **{"fresh": True, "strict": False, "data_dir": Path("data"), "address": "auto", "autoscaling": True},
         **{"cpus_per_trial": 2, "gpus_per_trial": 0.5, "max_concurrent": 3, "max_failures": 1, "dashboard": False},
-        **{"resources": ["TPU=1"], "ship": True, "checkpoints": "s3://bucket"},
+        **{"resources": ["TPU=1"], "ship": True, "checkpoints": "s3://bucket", "save_model": True},
     }
     wanted = "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
     wanted += (
         "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --dry-run --fresh --data-dir data "
     )
     wanted += "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --max-concurrent 3 --max-failures 1"
-    wanted += " --resources TPU=1 --ship --checkpoints s3://bucket"
+    wanted += " --resources TPU=1 --ship --checkpoints s3://bucket --save-model"
     assert parsed(parser(), "smoke", given)[0] == parser().parse_args(wanted.split())
     every = {action.dest for action in parser()._actions} - {"help", "list", "json", "name"}
     assert set(given) == every
     assert parsed(parser(), "smoke", {"changes": {"rounds": 3}})[0].set == ["rounds=3"]
+
+
+def test_numbers_of_numpy_are_numbers(made: tuple[Path, Results]) -> None:
+    given = {"rounds": np.int64(2), "clients.lr": np.float32(0.5), "x": [np.bool_(True), {"y": np.arange(2)}]}
+    wanted = ["rounds=2", "clients.lr=0.5", 'x=[true, {"y": [0, 1]}]']
+    assert parsed(parser(), "smoke", {"set": given})[0].set == wanted
+    stored = fedbench.load(made[0] / "mine.yaml", out=made[0] / "out", changes={"rounds": np.int64(2)})
+    assert len(stored.trials) == 2
+    with pytest.raises(UserError, match=r"set: rounds = \{3\}: must be made of numbers, words, lists and mappings"):
+        parsed(parser(), "smoke", {"set": {"rounds": {3}}})
 
 
 def test_the_code_of_the_docs_runs(
@@ -165,11 +227,15 @@ def test_the_code_of_the_docs_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 8
     names: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
     assert set(names["results"].tables["accuracy"].columns) >= {"1", "0.99"}
     assert list(names["stored"].cells["method.gamma"].unique()) == [1.0]
     assert (len(names["frame"]), names["best"].score > 0) == (4, True)
+    assert names["accuracy"] == names["trial"].last_accuracy
+    assert names["right"].shape == (100,) and names["right"].float().mean() > 0.3
+    assert names["filters"].shape == names["spans"][0].shape
+    assert len(names["filters"].shape) == 4 and names["w"].equal(names["state"].w)
     assert (tmp_path / "curves.png").stat().st_size > 1000

@@ -131,7 +131,7 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
         code, text, _ = command(main, file, "--out", str(out), "--trials", "2", "--seeds", "9")
     assert code == 0
     assert f"these are of a variant of the search; the whole search's go to {folder}\n" in text
-    assert "Mine (scale quick; only seeds=9): test accuracy (%), one seed (9)" in text
+    assert "Mine (scale quick; only seeds=9): test accuracy (%), scored over the last 3 rounds, one seed (9)" in text
     assert (folder / "seeds=9" / "table.tex").exists()
     assert not (folder / "seeds=9" / "optuna.sqlite3").exists()  # the suggestions are the whole search's
     assert {path: path.read_bytes() for path in written} == written
@@ -219,7 +219,7 @@ def test_a_crash_is_told_with_its_reason_and_tried_again_by_the_next_command(
     code, shown, error = command(main, *arguments)
     assert code == 1
     assert "ArithmeticError: out of luck" in shown
-    assert "go on with: python -m fedbench.search" in error
+    assert f"go on with: {sys.executable} -m fedbench.search" in error
     flag.write_text("")
     code, shown, _ = command(main, *arguments)
     assert code == 0
@@ -263,7 +263,7 @@ def test_a_search_that_is_interrupted_and_killed_loses_and_repeats_nothing(comma
         _, error = process.communicate(timeout=60)
         if victim == signal.SIGINT:
             assert process.returncode == 130
-            assert "go on with: python -m fedbench.search" in error
+            assert f"go on with: {sys.executable} -m fedbench.search" in error
         assert kept <= set(values(search))
         kept = set(values(search))
         running = {t.number: t.params for t in search.trials if t.state == TrialState.RUNNING}

@@ -1,6 +1,8 @@
 """Studies on a real Ray: from one command to a table; and what is refused before Ray starts."""
 
 import json
+import os
+import re
 import sys
 import threading
 import time
@@ -13,8 +15,10 @@ import pytest
 import ray
 
 from fedbench.report import main as report_main
-from fedbench.study import main
+from fedbench.store.execute import execute
+from fedbench.study import main, parser
 from fedbench.terminal.live import LivePages
+from fedbench.terminal.studies import StudyJob
 from tests.helpers import results, study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -68,7 +72,8 @@ def test_a_page_follows_its_study_and_rests_when_it_has_ended(
         "@register_tracker('patient')\n"
         "class Patient(Tracker):\n"
         "    def round(self, run, seen):\n"
-        f"        while not pathlib.Path({str(tmp_path / 'seen')!r}).exists():\n            time.sleep(0.05)\n"
+        "        while seen.round > 1 and "  # the first one has been reported by then
+        f"not pathlib.Path({str(tmp_path / 'seen')!r}).exists():\n            time.sleep(0.05)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -196,7 +201,45 @@ def test_a_trial_whose_process_dies_is_restarted_as_often_as_was_said(
     code, _, error = command(main, *arguments)
     assert attempts.read_text() == "xx"
     assert code == 1  # nobody pressed Ctrl-C
-    assert "1 trial is left; go on with: python -m fedbench.study" in error
+    assert f"1 trial is left; go on with: {sys.executable} -m fedbench.study" in error
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_password_of_the_checkpoints_place_is_neither_printed_nor_written_below_out(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "full_place.py").write_text(
+        "import os\nfrom typing import Literal\nfrom fsspec.implementations.memory import MemoryFileSystem\n"
+        "from fedbench.methods.fedavg import FedAvg, FedAvgSettings\n"
+        "from fedbench.methods import register_method\n"
+        "class S(FedAvgSettings):\n    name: Literal['mortal'] = 'mortal'\n    dies: bool = False\n"
+        "@register_method(version='1')\n"
+        "class Mortal(FedAvg):\n"
+        "    Settings = S\n"
+        "    def aggregate(self, cohort, state, server):\n"
+        "        if self.settings.dies:\n            os._exit(1)\n"
+        "        return super().aggregate(cohort, state, server)\n"
+        "def refuse(*args, **kwargs):\n    raise PermissionError('no')\n"
+        f"if os.getpid() != {os.getpid()}:\n    MemoryFileSystem.exists = refuse\n"
+    )
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "title: Mine\nshows: x\nbase: {data.train_size: 100, data.test_size: 200, clients.count: 2, rounds: 1}\n"
+        "grid:\n  method: {a: {method.name: mortal}, b: {method.name: mortal, method.dies: true}}\n"
+        "seeds: [8]\ntables: {accuracy: {rows: [], columns: [method]}}\nscales: {quick: {}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    out = tmp_path / "out"
+    options = ["--import", "full_place", "--max-failures", "0", "--checkpoints", "memory://me:hunter2@place/runs"]
+    code, text, error = command(main, str(file), "--out", str(out), *options)
+    assert code == 1
+    assert "--checkpoints memory://***@place/runs: cannot be used (" in error
+    assert "--checkpoints 'memory://***@place/runs'" in error.partition("1 trial is left; go on with: ")[2]
+    assert list(out.glob("ray/**/params.json"))
+    leaks = [path for path in out.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert leaks == []
+    assert "hunter2" not in text + error
 
 
 WRONG: list[tuple[list[str], str]] = [
@@ -215,7 +258,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["smoke", "--scale", "huge"], "invalid choice"),
 ]
 WRONG_DATA: list[tuple[list[str], str]] = [
-    (["smoke", "--set", "data.name=cifar10", "--data-dir", "/nowhere"], "data set 'cifar10' is not in /nowhere"),
+    (["smoke", "--set", "data.name=cifar10", "--data-dir", "/proc"], "data set 'cifar10' is not in /proc"),
     (["smoke", "--set", "clients.count=300", "--only", "data.alpha=1"], "some client without data"),
 ]
 
@@ -265,3 +308,28 @@ def test_the_list_and_the_dry_run_start_nothing(
     assert "8 trials to run" in text
     assert all(word in text for word in ("time: about", "memory: about", "disk: about", "1 probed"))
     assert not out.exists()
+
+
+def test_trials_that_another_command_ran_meanwhile_without_a_model_are_said_once_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [study_file(tmp_path, seeds=(8,)), "--out", str(tmp_path / "out"), "--save-model"]
+    job = StudyJob(parser().parse_args(words))
+    first, *others = job.trials.values()
+    execute(first, job.store, None, save_model=True)
+    for config in others:
+        execute(config, job.store, None)
+    capsys.readouterr()
+    for _ in range(2):
+        job.report(interrupted=False)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--save-model: 3 stored trials were run without it and have no model; add --fresh" in line
+
+
+def test_an_estimate_counts_the_models_that_are_kept(command: Command, tmp_path: Path) -> None:
+    words = [study_file(tmp_path), "--out", str(tmp_path / "out"), "--dry-run"]
+    (without, kept) = (
+        float(re.findall(r"disk: about ([\d.]+) MiB", command(main, *words, *more)[1])[0])
+        for more in ([], ["--save-model"])
+    )
+    assert kept - without == pytest.approx(8 * 4 * 199_210 / 2**20, abs=0.1)

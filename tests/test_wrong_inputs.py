@@ -28,8 +28,9 @@ DOORS: dict[str, Any] = {
     "speed": speed.main,
 }
 
+PUBLISHED = Path(__file__).parents[1] / "published"
 OPTIONS: list[tuple[str, str]] = [
-    ("fedbench", "name a command: study, search, trial"),
+    ("fedbench", "name a command: study, report, search"),
     ("study smoke --seeds 8,8", "--seeds 8,8: 8 stands twice; name it once"),
     ("study smoke --seeds 8,,9", "expected whole numbers, such as 8,9,10"),
     ("study smoke --out=", "argument --out: name a folder"),
@@ -53,7 +54,24 @@ OPTIONS: list[tuple[str, str]] = [
     ("speed --seconds 0", "--seconds 0: must be from 1 to 86400"),
     (f"speed --out {'x' * 300}", "cannot be written (File name too long)"),
     ("study smoke --set run.device=cuda:99", "run.device = cuda:99: "),
-    ("study smoke --set data.name=cifar10 --data-dir nowhere", "data set 'cifar10' is not in nowhere"),
+    ("study smoke --set data.name=cifar10 --data-dir .", "data set 'cifar10' is not in ., "),
+    *(
+        (f"{line} --data-dir nowhere", "--data-dir nowhere: is not there; name the folder that holds the data sets")
+        for line in (
+            "study smoke",
+            "study smoke --dry-run",
+            "trial",
+            "search fixed_gamma",
+            "search fixed_gamma --dry-run",
+            f"verify {PUBLISHED}",
+            "data check mnist5k",
+        )
+    ),
+    ("study smoke --gpus-per-trial 1.5", "'1.5': expected a share below 1, such as 0.25, a whole number, or auto"),
+    ("study smoke --gpus-per-trial inf", "'inf': expected a share below 1"),
+    ("study smoke --fre --dry-run", "unrecognized arguments: --fre"),
+    ("trial --resum --out x", "unrecognized arguments: --resum"),
+    ("report smoke --compare=", "argument --compare: name a results folder"),
     ("study smoke --track tensorbord", "did you mean 'tensorboard'?"),
     ("study smoke --only data.alpha=7", "--only data.alpha=7: unknown value '7'; Known: 1, 100"),
     ("study nowhere.yaml", "nowhere.yaml: cannot be read (No such file or directory)"),
@@ -369,7 +387,9 @@ INDICATORS: dict[str, tuple[str, str, str]] = {
     "a_word": (SEEN, "Observation({'wrong_number': 'x'})", "observe gave a str for wrong_number; must be a number"),
     "a_row": (SEEN, "Observation(tables={'wrong_rows': [(1, 2)]})", "gave 2 values for a row of wrong_rows; must be 1"),
     "unannounced": (SEEN, "Observation({'other': 1.0})", "records the column 'other' without declaring it"),
-    "raises": (SEEN, "1 / 0", "own_look_raises.py, line 15, in observe: ZeroDivisionError"),
+    "raises": (SEEN, "1 / 0", "indicator 'wrong_look': observe failed (ZeroDivisionError"),
+    "raises_at": (SEEN, "1 / 0", "division by zero; own_look_raises_at.py, line 15, in observe)"),
+    "a_number": (SEEN, "Observation(1.0)", "observe must give numbers by column, gave float"),
     "words": (COLUMN, "'wrong_number'", "columns must give Columns, such as Column('name', 'label')"),
     "taken": (COLUMN, "Column('gamma', 'x')", "two columns are called 'gamma'"),
     "no_default": ("bool = False", "bool", "its setting 'wrong_look' needs a default that turns it off"),
@@ -383,3 +403,34 @@ def test_an_indicator_that_breaks_a_rule_is_one_line(refused: Callable[[str], st
     (tmp_path / f"own_look_{case}.py").write_text(INDICATOR.replace(old, new))
     line = f"trial --import own_look_{case} {SMALL} --set indicators.wrong_look=true --set data.alpha=100"
     assert message in refused(line)
+
+
+CONCLUDE = """    def conclude(self, settings, moment):
+        return RESULT
+    final_tables = {"wrong_end": ("a", "b")}
+"""
+CONCLUSIONS: dict[str, tuple[str, str]] = {
+    "observation": ("Observation({'wrong_number': 1.0})", "conclude must give rows by table"),
+    "number": ("{'wrong_end': 1.0}", "conclude gave float for wrong_end; must be a list of rows"),
+    "flat": ("{'wrong_end': [1, 2]}", "conclude gave int for a row of wrong_end; must be a tuple of a, b"),
+    "short": ("{'wrong_end': [(1,)]}", "conclude gave 1 values for a row of wrong_end; must be 2 (a, b)"),
+    "raises": ("1 / 0", "conclude failed (ZeroDivisionError: division by zero; own_end_raises"),
+}
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("kept", ["", "--out kept"])
+@pytest.mark.parametrize("case", CONCLUSIONS)
+def test_a_conclude_that_breaks_a_rule_is_one_line_with_and_without_out(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, kept: str
+) -> None:
+    result, message = CONCLUSIONS[case]
+    module = f"own_end_{case}{len(kept)}"
+    (tmp_path / f"{module}.py").write_text(INDICATOR + CONCLUDE.replace("RESULT", result))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(plugins, "_OUTSIDE", set(plugins._OUTSIDE))
+    line = f"--import {module} {SMALL} --set indicators.wrong_look=true --set data.alpha=100 {kept}"
+    code, _, error = command(trial.main, *line.split())
+    assert (code, len(error.strip().splitlines())) == (2, 1), error
+    assert f"error: indicator 'wrong_look': {message}" in error

@@ -30,10 +30,11 @@ scales: {quick: {}}
 """
 LOOK_SECONDS = 0.1
 HANG_SECONDS = 180.0  # without a sign of life, after which the storm ends a command itself
-GONE_SECONDS = 20.0  # for what a killed command had started to notice that
+GONE_SECONDS = 90.0  # for what a killed command had started to notice that; agents of Ray take a minute
 LIBRARIES = ("ray", "torchinductor_", "wandb")  # what these leave in a temporary folder is theirs
 LASTING = ".name"  # of the folder, for machines that do not see it
 PASSING = ("ray", "damaged")  # folders of OUT that may hold anything: Ray's own, and what was found to be damaged
+AWAY = "away"  # the folder of a node's cache that holds checkpoints for a store elsewhere
 
 
 class Study:
@@ -41,16 +42,15 @@ class Study:
 
     def __init__(self, scratch: Path, rounds: int, seeds: int, options: Sequence[str] = ()) -> None:
         self.scratch, self.out, self.temporary = scratch, scratch / "out", scratch / "t"
-        self.clocks, self.options = scratch / "clocks", options
-        for folder in (self.out, self.temporary, self.clocks):
-            folder.mkdir(exist_ok=True)
+        self.clocks, self.cache, self.options = scratch / "clocks", scratch / "cache", options
+        self.out.mkdir(exist_ok=True)
+        self._env = {**os.environ, **environment(scratch)}
         self.file = scratch / "storm.yaml"
         self.file.write_text(STUDY % (rounds, list(range(8, 8 + seeds))))
         self.process: subprocess.Popen[bytes] | None = None
         self.longest, self.waited_after = 0.0, ""  # the longest wait, and what had been said before
         self._seen: set[psutil.Process] = set()
-        self._env = _environment(self)
-        self._log = scratch / "log"
+        self._log, self._start = scratch / "log", 0  # what was said before the last start, in bytes
         self._sign: object = None
         self._signed = time.monotonic()
 
@@ -58,6 +58,7 @@ class Study:
         """Start the command, as a user would."""
         command = [sys.executable, "-m", "fedbench.study", str(self.file), "--out", str(self.out), *self.options]
         with self._log.open("ab") as log:
+            self._start = log.tell()
             self.process = subprocess.Popen(
                 command, env=self._env, cwd=self.scratch, stdout=log, stderr=log, preexec_fn=_heed_signals
             )
@@ -69,10 +70,22 @@ class Study:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     @property
-    def driver(self) -> psutil.Process:
-        """The command's own process."""
+    def said_last(self) -> str:
+        """What the command has said since its last start."""
+        return self._log.read_bytes()[self._start :].decode(errors="replace")
+
+    @property
+    def parent(self) -> psutil.Process:
+        """The process that was started; it waits for its child."""
         assert self.process
         return psutil.Process(self.process.pid)
+
+    @property
+    def child(self) -> list[psutil.Process]:
+        """The process that does the work of the command, once there is one."""
+        with suppress(psutil.Error):
+            return list(self.parent.children())
+        return []
 
     def others(self, what: str) -> list[psutil.Process]:
         """Processes that the command has started and whose command line has some text in it."""
@@ -88,7 +101,7 @@ class Study:
         assert self.process
         code = self.process.poll()
         with suppress(psutil.Error):
-            self._seen.update(self.driver.children(recursive=True))
+            self._seen.update(self.parent.children(recursive=True))
         if (sign := self._signs()) != self._sign or code is not None:
             self._sign, self._signed = sign, time.monotonic()
         if (waited := time.monotonic() - self._signed) > self.longest:
@@ -108,7 +121,7 @@ class Study:
         """What changes when something gets on: what was said, stored, and reported by trials."""
         said = self._log.stat().st_size
         with suppress(OSError):  # a folder that is just being removed
-            reported = sum(path.stat().st_size for path in self.out.glob("ray/*/*/result.json"))
+            reported = sum(path.stat().st_size for path in self.temporary.rglob("driver_artifacts/*/result.json"))
             return said, len(self.stored()), reported
         return said, 0, 0
 
@@ -141,14 +154,16 @@ class Study:
             if path.name != LASTING and (path.name.startswith(".") or path.parent.name in ("leases", "checkpoints"))
         ]
         ours = [path for path in self.temporary.iterdir() if not any(name in path.name for name in LIBRARIES)]
-        return left + list(map(str, ours))
+        return left + list(map(str, [*ours, *(self.cache / AWAY).glob("*")]))
 
 
-def _environment(study: Study) -> dict[str, str]:
-    """A command's: its temporary folder is the storm's, and so is the clock of its Python processes."""
-    path = os.pathsep.join([str(Path(__file__).parent / "clock"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    own = {"TMPDIR": str(study.temporary), "STORM_CLOCKS": str(study.clocks), "PYTHONPATH": path}
-    return {**os.environ, **own}
+def environment(scratch: Path) -> dict[str, str]:
+    """Variables of all processes of a study: temporary folder, cache and clock are the storm's. Makes the folders."""
+    folders = {"TMPDIR": scratch / "t", "FEDBENCH_CACHE": scratch / "cache", "STORM_CLOCKS": scratch / "clocks"}
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    path = [str(Path(__file__).parent / "clock"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**{name: str(folder) for name, folder in folders.items()}, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def scratch_folder() -> "tempfile.TemporaryDirectory[str]":

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from storms.command import Study
+from fedbench.base.environment import variables
+from storms.command import Study, environment
 
 STOP_SECONDS = 5.0
 HELD_SECONDS = 5.0  # a disk is full, or a folder read-only, for so long
@@ -31,7 +32,9 @@ def workers(study: Study) -> list[psutil.Process]:
 
 VICTIMS: dict[str, Victim] = {
     "worker": workers,
-    "driver": lambda study: [study.driver, *study.others("fedbench.study")],  # and the two that it forks
+    "Home": lambda study: study.others("ray::Home"),
+    "parent": lambda study: [study.parent],
+    "child": lambda study: study.child,
     "raylet": lambda study: study.others("raylet/raylet"),
     "control store": lambda study: study.others("gcs_server"),
 }
@@ -84,9 +87,11 @@ def read_only(study: Study, rng: random.Random) -> bool:
 
 
 def wrong_clock(study: Study, rng: random.Random) -> bool:
-    """The clock of the driver or of a worker is an hour off from now on."""
-    victim = rng.choice([study.driver, *workers(study)])
-    (study.clocks / str(victim.pid)).write_text(str(rng.choice([-HOUR, HOUR])))
+    """The clock of one Python process is an hour off from now on."""
+    there = [process for who in ("child", "Home", "worker") for process in VICTIMS[who](study)]
+    if not there:
+        return False
+    (study.clocks / str(rng.choice(there).pid)).write_text(str(rng.choice([-HOUR, HOUR])))
     return True
 
 
@@ -106,7 +111,7 @@ def truncated(study: Study, rng: random.Random) -> bool:
     """The command is asked to stop, and a checkpoint that it leaves loses its end."""
     if not study.others("FederatedRun") or "round" not in study.said.rpartition("starting workers")[2]:
         return False
-    study.driver.send_signal(signal.SIGTERM)
+    study.parent.send_signal(signal.SIGTERM)
     while study.look() is None:
         study.watch(0.2)
     checkpoints = sorted(study.out.glob("checkpoints/*/round-*.ckpt"))
@@ -143,13 +148,19 @@ def small_disk(out: Path) -> Iterator[Place]:
 
 
 class TwoNodes:
-    """A cluster of two nodes on this machine, for the time of a study; the second one can be lost."""
+    """A cluster of two nodes on this machine, for the time of a study; the second one can be lost.
 
-    def __init__(self) -> None:
+    scratch: the folder of the study.
+    """
+
+    def __init__(self, scratch: Path) -> None:
         from ray.cluster_utils import Cluster
 
-        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        self._second = self._cluster.add_node(num_cpus=1)
+        own = environment(scratch)
+        self._environment = {**own, "RAY_TMPDIR": own["TMPDIR"]}  # for Ray's processes, which this one starts
+        with variables(self._environment):
+            self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+            self._second = self._cluster.add_node(num_cpus=1)
 
     @property
     def options(self) -> list[str]:
@@ -159,7 +170,8 @@ class TwoNodes:
     def strike(self, study: Study, rng: random.Random) -> bool:
         """The second node is gone at once, and another one joins."""
         self._cluster.remove_node(self._second, allow_graceful=False)
-        self._second = self._cluster.add_node(num_cpus=1)
+        with variables(self._environment):
+            self._second = self._cluster.add_node(num_cpus=1)
         return True
 
     def close(self) -> None:
@@ -170,7 +182,7 @@ class TwoNodes:
 @contextmanager
 def two_nodes(out: Path) -> Iterator[Place]:
     """A study on a cluster of two nodes."""
-    cluster = TwoNodes()
+    cluster = TwoNodes(out.parent)
     try:
         yield Place(cluster.strike, cluster.options)
     finally:
@@ -192,17 +204,20 @@ class Kind:
     """A kind of strike.
 
     place: what it needs around a study; missing: why it cannot be had here; late: whether it may strike what a command
-    has left behind, so that only the next one can mend it.
+    has left behind, so that only the next one can mend it; codes: exit codes of a command that it may end, besides 1.
     """
 
     place: Callable[[Path], AbstractContextManager[Place]]
     missing: Callable[[], str] = str
     late: bool = False
+    codes: tuple[int, ...] = ()
 
 
 KINDS: dict[str, Kind] = {
     "kill worker": Kind(partial(here, killed("worker"))),
-    "kill driver": Kind(partial(here, killed("driver"))),
+    "kill Home": Kind(partial(here, killed("Home"))),
+    "kill parent": Kind(partial(here, killed("parent")), codes=(-signal.SIGKILL,)),
+    "kill child": Kind(partial(here, killed("child"))),
     "kill raylet": Kind(partial(here, killed("raylet"))),
     "kill control store": Kind(partial(here, killed("control store"))),
     "lose node": Kind(two_nodes),
@@ -211,5 +226,5 @@ KINDS: dict[str, Kind] = {
     "read-only": Kind(partial(here, read_only), missing=can_freeze),
     "clock": Kind(partial(here, wrong_clock)),
     "flipped bit": Kind(partial(here, flipped), late=True),
-    "truncated checkpoint": Kind(partial(here, truncated)),
+    "truncated checkpoint": Kind(partial(here, truncated), codes=(128 + signal.SIGTERM,)),
 }

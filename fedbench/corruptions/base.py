@@ -18,7 +18,7 @@ class CorruptedCohort:
     clients: ids of the corrupted [k]; own: their models after local training [k, P], and statistics: their running
     statistics [k, Q]; honest: the models of the others [h, P]; w [P], buffers [Q]: the global model before the round;
     scale: `clients.corruption_scale`, or the corruption's own default; rng(client): a generator for this round and
-    client.
+    client. Models are vectors in the order that `FlatModel` states: 4-d weights lie channels-last.
     """
 
     clients: tuple[int, ...]

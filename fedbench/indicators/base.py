@@ -43,7 +43,8 @@ class Column:
 class Moment:
     """What an indicator may look at: the global model as it is now, the data, and where in the run this is.
 
-    w [P], buffers [Q]: the global model; predict(w, buffers): logits and labels over the test set, batch by batch.
+    w [P], buffers [Q]: the global model, in the order that `FlatModel` states (`model.layers.tensors` gives views of w
+    in the tensors' true shapes); predict(w, buffers): logits and labels over the test set, batch by batch.
     """
 
     round: int

@@ -65,8 +65,12 @@ def hessian_product(model: FlatModel, batches: Batches) -> Callable[[Tensor], Te
 
 
 def top_eigenvalues(model: FlatModel, batches: Batches, k: int, start: NDArray[np.float64]) -> Spectrum:
-    """The k largest eigenvalues of the Hessian by Lanczos iteration from the vector `start` [P]."""
-    from scipy.sparse.linalg import LinearOperator, eigsh  # half a second to import: for those who want it
+    """The k largest eigenvalues of the Hessian by Lanczos iteration from the vector `start` [P].
+
+    Where the loss is so flat that the Hessian is zero in floating point, all of them are 0, and `start` gives the
+    direction of the first.
+    """
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh  # half a second to import: for those who want it
 
     product = hessian_product(model, batches)
 
@@ -75,9 +79,14 @@ def top_eigenvalues(model: FlatModel, batches: Batches, k: int, start: NDArray[n
         result: NDArray[np.float64] = found.to("cpu", torch.float64).numpy()
         return result
 
-    size = len(model.w)
+    size, wanted = len(model.w), min(k, len(model.w) - 1)
     operator = LinearOperator((size, size), matvec=matvec, dtype=np.float64)
-    values, vectors = eigsh(operator, k=min(k, size - 1), which="LA", v0=start, tol=TOLERANCE)
+    try:
+        values, vectors = eigsh(operator, k=wanted, which="LA", v0=start, tol=TOLERANCE)
+    except ArpackError:  # also raised for a Hessian of zeros, which has nothing to iterate on
+        if matvec(start).any():
+            raise
+        values, vectors = np.zeros(wanted), np.repeat(start[:, None], wanted, axis=1)
     order = np.argsort(values)[::-1]
     top = on_device(np.ascontiguousarray(vectors[:, order[0]]), model.w.device, model.w.dtype)
     return Spectrum([float(values[i]) for i in order], top / torch.linalg.vector_norm(top))
@@ -144,8 +153,8 @@ class Flatness(Indicator[FlatnessSettings]):
         if not moment.due(settings.hessian_every):
             return NOTHING
         values = _spectrum(moment, EIGENVALUES, settings.hessian_samples).values
-        names = ("hessian_top1", "hessian_top5", "hessian_top1_top5")
-        return Observation(dict(zip(names, (values[0], values[-1], values[0] / values[-1]), strict=True)))
+        ratio = values[0] / values[-1] if values[-1] else None
+        return Observation({"hessian_top1": values[0], "hessian_top5": values[-1], "hessian_top1_top5": ratio})
 
     def conclude(self, settings: FlatnessSettings, moment: Moment) -> Mapping[str, Rows]:
         """Test loss of gamma * w for a range of gammas; training loss along the top eigenvector."""

@@ -35,7 +35,7 @@ class Machine:
         """This one: its GPUs where torch can use them, else its CPUs."""
         import torch
 
-        from fedbench.store.environment import processor
+        from fedbench.simulation.environment import processor
 
         cpus = os.cpu_count() or 1
         if not torch.cuda.is_available():

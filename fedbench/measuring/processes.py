@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from fedbench.base.allocation import WORKER_ENV
+from fedbench.base.environment import WORKER_ENV
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
-from fedbench.base.signals import delay
 from fedbench.measuring.cases import Case, Found
 from fedbench.measuring.trial import matrix_speed, measure
 
@@ -82,11 +81,11 @@ class Server:
 def _start_server() -> None:
     """Start the server deaf to Ctrl-C, which would else be met with a traceback while Python starts there."""
     resource_tracker.ensure_running()  # first: it lets the signal through again
-    delay(signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
-        delay(signal.SIGINT, until_told=False)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end_server() -> None:

@@ -19,7 +19,7 @@ from fedbench.simulation.compute import exact, pick_device
 from fedbench.simulation.engines import Start, choose_engine
 from fedbench.simulation.evaluation import BATCH, GPU_BATCH, evaluate
 from fedbench.simulation.local import Sgd, draw_plan
-from fedbench.store.environment import peak_memory
+from fedbench.store.memory import peak_memory
 
 SCORING = 0.2  # of the time that is there for training, on top of it
 CLIENT_SHARE = 0.25  # of that time at most for one client

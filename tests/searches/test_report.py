@@ -59,7 +59,7 @@ def test_a_search_has_a_table_for_papers_and_plots_that_are_the_same_when_made_a
         f"{plot}.{ending}" for plot in ("history", "slice", "importance") for ending in ("png", "svg", "pdf")
     }
     latex = files["table.tex"].decode()
-    reading = r"test accuracy (\%), mean $\pm$ standard deviation over 2 seeds (8, 9)"
+    reading = r"test accuracy (\%), scored over the last 3 rounds, mean $\pm$ standard deviation over 2 seeds (8, 9)"
     assert rf"\caption{{Mine (scale quick): {reading}; difference: tuned minus default, seed by seed" in latex
     assert r"\label{tab:search-mine-quick}" in latex
     assert r"& 58.50 & ~$\pm$~0.71 & 68.50 & ~$\pm$~0.71 & $+$10.00 & ~[$+$10.00,~$+$10.00] &" in latex
@@ -79,7 +79,9 @@ def test_a_search_of_one_method_and_one_seed_has_no_spread(search: Suggestions, 
     run(store, one, {"default": 0.5})
     made = make_search_report([one], store, tmp_path / "report", plots=False)
     text = (tmp_path / "report" / "table.md").read_text()
-    assert text.startswith("Mine (scale quick; only seeds=8): test accuracy (%), one seed (8)\n")
+    assert text.startswith(
+        "Mine (scale quick; only seeds=8): test accuracy (%), scored over the last 3 rounds, one seed (8)\n"
+    )
     (row,) = [line for line in text.splitlines() if line.startswith("| fixed_gamma")]
     assert [cell.strip() for cell in row.split("|")][2:6] == ["3", "58.00", "-", "-"]
     assert not [path for path in made.files if path.suffix == ".png"]

@@ -8,10 +8,10 @@ import pytest
 from optuna.trial import TrialState
 
 from fedbench import UserError
+from fedbench.searches.pruning import first_rung
 from fedbench.searches.report import trials_frame
 from fedbench.searches.suggestions import AGAIN, RESULT, Suggestions, open_storage, outcome, sole_driver
 from fedbench.specs.space import expand_space
-from fedbench.tune.search import asha, first_rung
 
 SPACE = """
 title: Mine
@@ -113,28 +113,102 @@ def test_a_suggestion_whose_process_died_is_put_back_at_once(search: Suggestions
     assert ask(search, {}).params == trial.params
 
 
-def test_a_continued_search_does_not_draw_what_it_drew_before(search: Suggestions) -> None:
-    search.study.sampler = search.sampler("random")
-    before = [ask(search, {}).params["method.gamma"] for _ in range(3)]
-    search.study.sampler = search.sampler("random")
-    after = [ask(search, {}).params["method.gamma"] for _ in range(3)]
-    assert len({*before, *after}) == 6
+SPREAD = SPACE.replace("uniform: [0.5, 0.9]", "uniform: [0.5, 1.0]").replace("trials: 4", "trials: 16")
 
 
-def test_asha_remembers_earlier_commands(search: Suggestions) -> None:
-    for score in (0.5, 0.6, 0.7):
-        search.record(ask(search, {1: score, 4: score, 10: score}), result("done", score, 10))
-    scheduler = asha(search)
-
-    class Trial:
-        trial_id = "new"
-
-    scheduler.on_trial_add(None, Trial)
-    assert scheduler.on_trial_result(None, Trial, {"round": 3, "score": 0.1}) == "CONTINUE"  # before the first rung
-    assert scheduler.on_trial_result(None, Trial, {"round": 4, "score": 0.1}) == "STOP"
+def run_through(search: Suggestions, sampler: str, count: int) -> None:
+    """Run so many suggestions one after the other; the score is the suggested value."""
+    for _ in range(count):
+        trial, _ = search.ask(sampler)
+        score = float(trial.params["method.gamma"])
+        trial.report(score, 10)
+        search.record(trial, result("done", score, 10))
 
 
-def test_ashas_rungs_lie_at_a_third_and_not_in_the_first_rounds() -> None:
+def suggested(search: Suggestions) -> list[float]:
+    """The values of the suggestions that have ended, in their order."""
+    return [trial.params["method.gamma"] for trial in search.ended]
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+@pytest.mark.parametrize("interrupted_after", [0, 1, 5, 11])
+def test_an_interrupted_search_suggests_what_one_in_one_go_does(
+    tmp_path: Path, sampler: str, interrupted_after: int
+) -> None:
+    for name in ("whole", "parts"):
+        (tmp_path / name).mkdir()
+    whole, parts = opened(tmp_path / "whole", SPREAD), opened(tmp_path / "parts", SPREAD)
+    run_through(whole, sampler, 12)
+    run_through(parts, sampler, interrupted_after)
+    parts.ask(sampler)  # killed here
+    again = opened(tmp_path / "parts", SPREAD)
+    again.reclaim(crashed=True)
+    run_through(again, sampler, 12 - interrupted_after)
+    assert suggested(again) == suggested(whole)
+    assert len(set(suggested(whole))) == 12
+
+
+def stopped_at(search: Suggestions, scores: dict[int, float]) -> int | None:
+    """The round in which a suggestion with these scores is stopped early; None if it runs to its end."""
+    search.study.pruner = search.pruner(True)
+    trial, _ = search.ask("random")
+    for round_, score in scores.items():
+        trial.report(score, round_)
+        if trial.should_prune():
+            search.record(trial, result("stopped", score, round_))
+            return round_
+    search.record(trial, result("done", score, round_))
+    return None
+
+
+def constant(score: float) -> dict[int, float]:
+    """The same score in each of ten rounds."""
+    return dict.fromkeys(range(1, 11), score)
+
+
+def test_a_continued_search_stops_as_many_suggestions_as_one_in_one_go(tmp_path: Path) -> None:
+    scores = [0.5, 0.6, 0.7, 0.1, 0.65, 0.2, 0.8, 0.75]
+    found = []
+    for name, reopen in (("whole", False), ("parts", True)):
+        (tmp_path / name).mkdir()
+        search = opened(tmp_path / name, SPREAD)
+        rounds = []
+        for score in scores:
+            search = opened(tmp_path / name, SPREAD) if reopen else search
+            rounds.append(stopped_at(search, constant(score)))
+        found.append(rounds)
+    assert found[0] == found[1]
+    assert found[0][3] == 4, "the first rung, of a third of all rounds, stops what is not among the best third"
+    assert found[0][6] is None, "the best so far goes on"
+
+
+def test_a_suggestion_that_was_interrupted_does_not_count_twice_for_those_after_it(tmp_path: Path) -> None:
+    found = []
+    for name, again in (("once", 0), ("interrupted", 3)):
+        (tmp_path / name).mkdir()
+        search = opened(tmp_path / name, SPREAD)
+        search.study.pruner = search.pruner(True)
+        for _ in range(again):  # it is the best, and interrupted behind the first rung
+            trial, _ = search.ask("random")
+            for round_ in range(1, 6):
+                trial.report(0.9, round_)
+            assert not trial.should_prune()
+            search.reclaim(crashed=True)
+        found.append([stopped_at(search, constant(score)) for score in (0.9, 0.5, 0.6, 0.7, 0.8)])
+    assert found[0] == found[1]
+
+
+def test_nothing_is_stopped_early_unless_that_is_asked_for(search: Suggestions) -> None:
+    search.study.pruner = search.pruner(False)
+    for score in (0.9, 0.8, 0.7, 0.1):
+        trial, _ = search.ask("random")
+        for round_ in range(1, 11):
+            trial.report(score, round_)
+            assert not trial.should_prune()
+        search.record(trial, result("done", score, 10))
+
+
+def test_the_rungs_lie_at_a_third_and_not_in_the_first_rounds() -> None:
     assert {rounds: first_rung(rounds) for rounds in (1, 2, 15, 40, 45, 200)} == {
         **{1: 1, 2: 1, 15: 5, 40: 5, 45: 5, 200: 23}
     }

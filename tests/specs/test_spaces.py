@@ -40,6 +40,23 @@ def test_all_spaces_are_there() -> None:
     assert set(space_files()) == wanted
 
 
+def test_seeds_of_the_command_line_may_not_be_those_that_settings_were_chosen_by(tmp_path: Path) -> None:
+    assert space(tmp_path, seeds=[3, 4]).seeds == [3, 4]
+    with pytest.raises(ConfigError, match=r"mine: seeds = 1, 2: suggestion_seeds has the same"):
+        space(tmp_path, seeds=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("rounds", "score", "scored"),
+    [(3, "", 3), (16, "", 3), (50, "", 5), (200, "", 10), (16, "score: {rounds: 10}\n", 10)],
+)
+def test_the_fingerprint_of_a_search_follows_its_score(tmp_path: Path, rounds: int, score: str, scored: int) -> None:
+    """Those that have no such entry are of searches that were scored over ten rounds, whatever their length."""
+    found = space(tmp_path, GOOD.replace("rounds: 3", f"rounds: {rounds}") + score)
+    assert found.score_rounds(found.arms[0]) == scored
+    assert found.fingerprint(found.arms[0]).get("score_rounds", 10) == scored
+
+
 @pytest.mark.parametrize("scale", ["quick", "paper", "tiny"])
 @pytest.mark.parametrize("name", space_files())
 def test_every_parameter_of_a_shipped_space_is_a_config_key_at_every_scale(name: str, scale: str) -> None:
@@ -63,10 +80,14 @@ def test_shipped_spaces_hold_the_defaults() -> None:
 def test_fair_tunes_local_training_of_the_papers_methods_at_quick() -> None:
     fair = expand_space("fair", "quick", changes={})
     assert [arm.label for arm in fair.arms] == [
-        *("FedAvg", "FedProx", "FedDyn", "FedDF", "FedBE", "Server-FT", "FedLAW", "FedLAW (SWA)")
+        *("FedAvg", "FedAvg, uniform weights"),
+        *("FedProx", "FedDyn", "FedDF", "FedBE", "Server-FT", "FedLAW", "FedLAW (SWA)"),
     ]
     for arm in fair.arms:
-        assert {"clients.lr", "clients.weight_decay"} <= {parameter.key for parameter in arm.parameters}
+        tuned = {parameter.key: parameter for parameter in arm.parameters}
+        assert {"clients.lr", "clients.momentum", "clients.weight_decay"} <= tuned.keys()
+        assert tuned["clients.lr"].values == (1e-3, 0.5)
+        assert tuned["clients.momentum"].values == (0.0, 0.9)
 
 
 def test_fair_and_robust_tune_every_method_that_has_something_to_tune() -> None:
@@ -177,6 +198,11 @@ WRONG: list[tuple[str, str, str]] = [
     ("rounds: 3}", "rounds: 3, data.validation: 0}", "must be between 0 and 1"),
     ("rounds: 3}", "rounds: 3, data.alpha: -1}", "data.alpha = -1"),
     ("suggestion_seeds: [1, 2]", "suggestion_seeds: []", "suggestion_seeds"),
+    (
+        "seeds: [8, 9]",
+        "seeds: [8, 2]",
+        "mine: seeds = 2: suggestion_seeds has the same; name other seeds for the table",
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from fedbench.base.errors import UserError
 from fedbench.specs.expand import expand, load_study, study_files
+from tests.methods.helpers import IGNORE_SIZES
 
 MINIMAL = """
 title: Mine
@@ -247,3 +248,23 @@ def test_a_wrong_import_is_one_line(mine: Path, line: str, message: str) -> None
 def test_a_trial_is_called_by_what_differs(mine: Path) -> None:
     study = expanded("fixed_gamma")
     assert str(study.name_of(study.cells[0], 8)) == "alpha 100, gamma 1, seed 8"  # there is one model only
+
+
+UNWEIGHTED = {*IGNORE_SIZES, "feddisco"}  # which starts from data sizes, but ends near uniform weights
+
+
+@pytest.mark.parametrize("name", list(study_files()))
+def test_where_rules_ignore_data_sizes_there_is_a_row_of_uniform_weights(name: str) -> None:
+    for scale in load_study(name)[1].scales:
+        methods = [config.method for config in expanded(name, scale, seeds=[8]).trials.values()]
+        uniform = any(method.name == "fedavg" and method.weights == "uniform" for method in methods)
+        assert uniform == bool(UNWEIGHTED & {method.name for method in methods})
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+@pytest.mark.parametrize("name", ["aggregators", "successors", "large_cohorts"])
+def test_rules_for_plain_sgd_have_a_row_without_momentum_beside_fedavg_without(name: str, scale: str) -> None:
+    study = expanded(name, scale)
+    plain = {config.method.name for config in study.trials.values() if config.clients.momentum == 0}
+    assert plain == {"fedavg", "scaffold", "fedexp"}
+    assert "rows without momentum are to be read against FedAvg without momentum" in study.study.shows

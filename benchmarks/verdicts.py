@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbench.base.verdicts import judge, q_values
-from fedbench.reports.checks.base import Cells, Group, difference
-from fedbench.reports.ranks import Scores, rank
+from fedbench.analysis.checks.base import Cells, Group, difference
+from fedbench.analysis.ranks import Scores, rank
+from fedbench.analysis.statistics.verdicts import judge, q_values
 from fedbench.specs.expand import Cell
 from fedbench.specs.parts import CHECKS
 

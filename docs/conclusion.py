@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 from results_page import WITHIN, Shown, distances, published
 
-from fedbench.base.verdicts import q_values
-from fedbench.reports.checks.beats import Beats
-from fedbench.reports.claims import DECIDED, DIVERGENCE, SURE, Finding, check_claims, q_text
-from fedbench.reports.shown import DRAW_MARK, draw_mark
+from fedbench.analysis.checks.beats import Beats
+from fedbench.analysis.claims import DECIDED, DIVERGENCE, SURE, Finding, check_claims, q_text
+from fedbench.analysis.statistics.verdicts import q_values
+from fedbench.render.shown import DRAW_MARK, draw_mark
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import named
 from fedbench.specs.parts import METHOD, ClaimSpec

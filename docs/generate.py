@@ -37,15 +37,15 @@ from fedbench.data.base import DATASETS, PAPER_DEFAULTS
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.indicators import INDICATORS
 from fedbench.methods import METHODS, MethodSettings
+from fedbench.metrics import METRICS
 from fedbench.models import MODELS, build
 from fedbench.simulation.record import columns
 from fedbench.specs.library import built_in
 from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, PlotSpec
 from fedbench.specs.space import Space
 from fedbench.specs.study import Study
-from fedbench.store.metrics import METRICS
-from fedbench.store.trackers import TRACKERS
 from fedbench.templates import EXAMPLES
+from fedbench.trackers import TRACKERS
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n).*?^(<!-- end of generated: \2 -->)", re.DOTALL | re.MULTILINE)

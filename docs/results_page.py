@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbench.reports.claims import check_claims, counted
-from fedbench.reports.figures import draw
-from fedbench.reports.parity import parity
-from fedbench.reports.report import mixed, stored_trials
-from fedbench.reports.sheets import markdown
-from fedbench.reports.shown import sheet
-from fedbench.reports.tables import Place, fill_tables
+from fedbench.analysis.claims import check_claims, counted
+from fedbench.analysis.parity import parity
+from fedbench.analysis.tables import Place, fill_tables
+from fedbench.analysis.trials import mixed, stored_trials
+from fedbench.render.figures import draw
+from fedbench.render.sheets import markdown
+from fedbench.render.shown import sheet
 from fedbench.specs.expand import ScaledStudy, expand_study, load_study, study_files
 from fedbench.specs.names import text_label
 from fedbench.store.store import Store, StoredTrial

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fedbench.config import TrialConfig
-    from fedbench.reports.results import Results
+    from fedbench.render.results import Results
     from fedbench.simulation import Callback, Record, Simulation, drive, simulate
 
 __version__ = "0.1.0"
@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 # Imported when they are asked for: command lines answer before torch is imported.
 _HOMES = {
     "TrialConfig": "fedbench.config",
-    "Results": "fedbench.reports.results",
+    "Results": "fedbench.render.results",
     **dict.fromkeys(("Callback", "Record", "Simulation", "drive", "simulate"), "fedbench.simulation"),
 }
 
@@ -41,10 +41,10 @@ def run(study: "str | Path", scale: str = "quick", out: "str | Path" = "results"
     failed, UserError is raised; Ctrl-C comes through.
     """
     from fedbench.base.signals import Interrupted
+    from fedbench.cli.command import FAILED
+    from fedbench.cli.conduct import conduct
+    from fedbench.cli.keywords import parsed
     from fedbench.study import COMMAND, parser
-    from fedbench.terminal.command import FAILED
-    from fedbench.terminal.conduct import conduct
-    from fedbench.terminal.keywords import parsed
 
     if study == "all":
         raise UserError("'all' is many studies; run one after the other")
@@ -54,10 +54,10 @@ def run(study: "str | Path", scale: str = "quick", out: "str | Path" = "results"
         raise Interrupted(code - 128)
     if code == FAILED:
         raise UserError(f"{study}: trials failed or are left, as said above; fedbench.load has what is stored")
-    from fedbench.reports.report import stored_trials
-    from fedbench.reports.results import Results
+    from fedbench.analysis.trials import stored_trials
+    from fedbench.cli.studies import chosen_studies
+    from fedbench.render.results import Results
     from fedbench.store.store import Store
-    from fedbench.terminal.studies import chosen_studies
 
     (expanded,) = chosen_studies(chosen)
     return Results(expanded, stored_trials(expanded, Store(chosen.out)))
@@ -104,9 +104,9 @@ def load(
     `changes`, `only` and `seeds` are what --set, --only and --seeds are to a command; `table` names a frame of the
     results to have alone.
     """
+    from fedbench.analysis.trials import stored_trials
     from fedbench.base.settings import nest, plain
-    from fedbench.reports.report import stored_trials
-    from fedbench.reports.results import Results
+    from fedbench.render.results import Results
     from fedbench.specs.expand import expand
     from fedbench.specs.names import text_labels
     from fedbench.store.store import Store

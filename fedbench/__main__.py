@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fedbench import __version__
 from fedbench.base.errors import UserError, unknown
 from fedbench.base.text import say
-from fedbench.terminal.command import run
+from fedbench.cli.command import run
 
 
 class Listed(NamedTuple):

@@ -9,8 +9,8 @@ from pathlib import Path
 from fedbench.base.errors import UserError
 from fedbench.base.files import RESULTS
 from fedbench.base.text import say
-from fedbench.terminal.command import DONE, Parser, run
-from fedbench.terminal.options import folder
+from fedbench.cli.command import DONE, Parser, run
+from fedbench.cli.options import folder
 
 RETIRED = ".old-"  # before the name of an entry that --fresh has put out of sight
 DISPOSABLE = ("ray/*", "checkpoints/*", "leases/*", "damaged/*", "trials/.new-*", "models/.new-*", f"trials/{RETIRED}*")

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fedbench.base.text import say
+from fedbench.cli.command import DONE, Parser, run
+from fedbench.cli.options import folder
 from fedbench.templates import EXAMPLES, usage, write
-from fedbench.terminal.command import DONE, Parser, run
-from fedbench.terminal.options import folder
 
 PYTEST = '    # after pip install -e ".[test]" in the checkout, or pip install pytest outside of it'
 

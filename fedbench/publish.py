@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedbench.base.plugins import import_modules
+from fedbench.cli.command import Parser, run
+from fedbench.cli.options import add_import_option, add_pick_options, add_scale_option, folder
 from fedbench.specs.library import path_of
-from fedbench.terminal.command import Parser, run
-from fedbench.terminal.options import add_import_option, add_pick_options, add_scale_option, folder
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     import_modules(options.modules)
     if options.name != "all":
         path_of("studies", options.name, "study")
-    from fedbench.terminal.published import publish
+    from fedbench.cli.published import publish
 
     return publish(options)
 

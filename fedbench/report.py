@@ -8,9 +8,9 @@ from pathlib import Path
 from fedbench.base.errors import UserError
 from fedbench.base.files import RESULTS
 from fedbench.base.plugins import import_modules
+from fedbench.cli.command import DONE, FAILED, Parser, run
+from fedbench.cli.options import add_study_options, text
 from fedbench.specs.library import built_in, path_of
-from fedbench.terminal.command import DONE, FAILED, Parser, run
-from fedbench.terminal.options import add_study_options, text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -80,7 +80,7 @@ def rank(options: argparse.Namespace) -> int:
     import_modules(options.modules)
     for name in options.ranks:
         path_of("studies", name, "study")
-    from fedbench.terminal.ranks import rank_studies
+    from fedbench.cli.ranks import rank_studies
 
     options.out = options.out or RESULTS
     rank_studies(options)
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     import_modules(options.modules)
     if options.name != "all":
         path_of("studies", options.name, "study")
-    from fedbench.terminal.studies import compare_folders, report_again
+    from fedbench.cli.studies import compare_folders, report_again
 
     if len(options.compare) == 2:
         return FAILED if compare_folders(options) else DONE

@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Sequence
 
+from fedbench.cli.command import Parser, run
+from fedbench.cli.conduct import Command, Job, Rows, conduct
+from fedbench.cli.options import add_conduct_options, add_list_options, add_run_options, add_study_options, text
 from fedbench.specs.names import SAMPLERS
-from fedbench.terminal.command import Parser, run
-from fedbench.terminal.conduct import Command, Job, Rows, conduct
-from fedbench.terminal.options import add_conduct_options, add_list_options, add_run_options, add_study_options, text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,14 +38,14 @@ def parser() -> argparse.ArgumentParser:
 
 def rows(options: argparse.Namespace) -> Rows:
     """What --list shows."""
-    from fedbench.terminal.listing import space_rows
+    from fedbench.cli.listing import space_rows
 
     return space_rows(options)
 
 
 def job(options: argparse.Namespace) -> Job:
     """What the options ask for."""
-    from fedbench.terminal.searches import SearchJob
+    from fedbench.cli.searches import SearchJob
 
     return SearchJob(options)
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
-from fedbench.terminal.command import Parser, run
-from fedbench.terminal.options import add_import_option, folder, text
+from fedbench.cli.command import Parser, run
+from fedbench.cli.options import add_import_option, folder, text
 
 MODELS = "mlp,simple_cnn,resnet20"
 SECONDS = 45.0  # with the time to start, a minute
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     if not 1 <= options.seconds <= 86400:
         raise UserError(f"--seconds {options.seconds:g}: must be from 1 to 86400")
     import_modules(options.modules)
-    from fedbench.terminal.speed import run_speed
+    from fedbench.cli.speed import run_speed
 
     return run_speed(options)
 

@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from fedbench.terminal.command import Parser, run
-from fedbench.terminal.conduct import Command, Job, Rows, conduct
-from fedbench.terminal.options import add_conduct_options, add_list_options, add_run_options, add_study_options
+from fedbench.cli.command import Parser, run
+from fedbench.cli.conduct import Command, Job, Rows, conduct
+from fedbench.cli.options import add_conduct_options, add_list_options, add_run_options, add_study_options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,14 +26,14 @@ def parser() -> argparse.ArgumentParser:
 
 def rows(options: argparse.Namespace) -> Rows:
     """What --list shows."""
-    from fedbench.terminal.listing import study_rows
+    from fedbench.cli.listing import study_rows
 
     return study_rows(options)
 
 
 def job(options: argparse.Namespace) -> Job:
     """What the options ask for."""
-    from fedbench.terminal.studies import StudyJob
+    from fedbench.cli.studies import StudyJob
 
     return StudyJob(options)
 

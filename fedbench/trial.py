@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
-from fedbench.terminal.command import Parser, invocation, run
-from fedbench.terminal.options import add_data_option, add_import_option, add_track_option, folder, text
+from fedbench.cli.command import Parser, invocation, run
+from fedbench.cli.options import add_data_option, add_import_option, add_track_option, folder, text
 
 CHECKPOINT_EVERY = 10
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     check(options)
     import_modules(options.modules)
-    from fedbench.terminal.trials import run_trial
+    from fedbench.cli.trials import run_trial
 
     every = CHECKPOINT_EVERY if options.checkpoint_every is None else options.checkpoint_every
     return run_trial(options, every, invocation("fedbench.trial", arguments))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
-from fedbench.terminal.command import Parser, run
-from fedbench.terminal.options import add_data_option, add_import_option, folder
+from fedbench.cli.command import Parser, run
+from fedbench.cli.options import add_data_option, add_import_option, folder
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.out and options.out.resolve() == options.results.resolve():
         raise UserError(f"--out {options.out}: holds the results to be verified; name another folder")
     import_modules(options.modules)
-    from fedbench.terminal.published import verify
+    from fedbench.cli.published import verify
 
     return verify(options)
 

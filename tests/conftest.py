@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from fedbench import TrialConfig
 from fedbench.base.signals import STOPS
+from fedbench.cli.command import run
 from fedbench.config.engines import ENGINES
 from fedbench.data.base import DATASETS
 from fedbench.data.partitions import PARTITIONS
@@ -21,7 +22,6 @@ from fedbench.indicators import INDICATORS
 from fedbench.methods import METHODS
 from fedbench.models import MODELS
 from fedbench.simulation.record import Record
-from fedbench.terminal.command import run
 from fedbench.tune.local import LocalRay
 from fedbench.tune.options import RunOptions
 from tests.faults import Faults

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedbench.reports.tables import TIME_COLUMNS
+from fedbench.analysis.tables import TIME_COLUMNS
 from fedbench.simulation import Callback, Record, Simulation
 
 STUDY = """

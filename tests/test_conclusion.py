@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import false_discovery_control, ttest_rel
 
 import fedbench
-from fedbench.base.statistics import Spread
-from fedbench.base.verdicts import Verdict
-from fedbench.reports.claims import Finding, check_claims, q_text
-from fedbench.reports.report import stored_trials
+from fedbench.analysis.claims import Finding, check_claims, q_text
+from fedbench.analysis.statistics.spread import Spread
+from fedbench.analysis.statistics.verdicts import Verdict
+from fedbench.analysis.trials import stored_trials
 from fedbench.specs.expand import Cell, ScaledStudy, expand
 from fedbench.specs.names import named
 from fedbench.store.store import Store

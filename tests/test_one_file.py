@@ -19,10 +19,10 @@ FOLDERS = {  # what an example registers -> the folder of its kind
     "@register_partition": "fedbench/data/partitions",
     "@register_corruption": "fedbench/corruptions",
     "@register_indicator": "fedbench/indicators",
-    "register_metric(": "fedbench/store/metrics",
-    "@register_plot": "fedbench/reports/plots",
-    "@register_check": "fedbench/reports/checks",
-    "@register_tracker": "fedbench/store/trackers",
+    "register_metric(": "fedbench/metrics",
+    "@register_plot": "fedbench/render/plots",
+    "@register_check": "fedbench/analysis/checks",
+    "@register_tracker": "fedbench/trackers",
     "@register_engine": "fedbench/simulation/engines",
 }
 # Runs the study that uses them all, without Ray: two seeds, two rounds.
@@ -31,11 +31,11 @@ import sys
 from pathlib import Path
 from fedbench.base.plugins import import_modules
 import_modules(sys.argv[2:])
-from fedbench.reports.report import make_report
+from fedbench.render.report import make_report
 from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
-from fedbench.store.trackers import trackers_of
+from fedbench.trackers import trackers_of
 import fedbench
 assert Path(fedbench.__file__).is_relative_to(Path.cwd()) == (len(sys.argv) == 2)
 study, store = expand(sys.argv[1], "quick", changes={"rounds": 2}, only={}, seeds=[8, 9]), Store(Path("out"))

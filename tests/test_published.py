@@ -10,13 +10,13 @@ import pytest
 
 import fedbench
 from fedbench import publish, report, verify
+from fedbench.analysis.agreement import agreement, tolerance
 from fedbench.base.packs import SUFFIX, packed, unpacked
-from fedbench.reports.agreement import agreement, tolerance
+from fedbench.cli.published import LARGEST, LARGEST_SUM
 from fedbench.specs.expand import ScaledStudy, expand, expand_study, load_study, study_files
 from fedbench.store.execute import execute
 from fedbench.store.folder import stored_config
 from fedbench.store.store import Store
-from fedbench.terminal.published import LARGEST, LARGEST_SUM
 from tests.helpers import forged, study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -254,7 +254,7 @@ def test_trials_of_ones_own_are_held_against_the_published_ones_without_running(
 def test_a_trial_that_is_too_large_is_not_published(
     study: tuple[ScaledStudy, str, Path], command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fedbench.terminal.published.LARGEST", 1000)
+    monkeypatch.setattr("fedbench.cli.published.LARGEST", 1000)
     code, said, _ = command(publish.main, study[1], "--out", str(study[2]), "--to", str(tmp_path / "packs"))
     assert code == 1
     assert "not published, since its pack has" in said

@@ -12,8 +12,8 @@ import torch
 
 import fedbench
 from fedbench import Results, UserError
+from fedbench.cli.keywords import parsed
 from fedbench.study import parser
-from fedbench.terminal.keywords import parsed
 from tests.simulation.test_module import score
 
 PAGE = Path(__file__).parent.parent / "docs" / "python.md"

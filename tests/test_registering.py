@@ -7,9 +7,9 @@ import pytest
 from fedbench.base.errors import ConfigError
 from fedbench.data.base import Dataset, register_dataset
 from fedbench.methods import register_method
-from fedbench.store.metrics import register_metric
-from fedbench.store.trackers import register_tracker
+from fedbench.metrics import register_metric
 from fedbench.testing import check_method
+from fedbench.trackers import register_tracker
 
 DESCRIPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"shape": (6, 6)}, r"shape must be \(C, H, W\), is \(6, 6\)"),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fedbench import study
-from fedbench.measuring.cases import Machine, Setting
-from fedbench.terminal.speed import line_to_use, own_speed, span
+from fedbench.cli.speed import line_to_use, own_speed, span
+from fedbench.cost.cases import Machine, Setting
 from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedbench.reports.report import make_report
+from fedbench.render.report import make_report
 from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 import ray
 
+from fedbench.cli.live import LivePages
+from fedbench.cli.studies import StudyJob
 from fedbench.report import main as report_main
 from fedbench.store.execute import execute
 from fedbench.study import main, parser
-from fedbench.terminal.live import LivePages
-from fedbench.terminal.studies import StudyJob
 from tests.helpers import results, study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -65,10 +65,10 @@ def test_a_page_follows_its_study_and_rests_when_it_has_ended(
     opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(LivePages, "every", 0.3)
-    monkeypatch.setattr("fedbench.reports.pages.write.RELOAD", 1)
+    monkeypatch.setattr("fedbench.render.pages.write.RELOAD", 1)
     (tmp_path / "patient_plugin.py").write_text(
         "import pathlib, time\n"
-        "from fedbench.store.trackers import Tracker, register_tracker\n"
+        "from fedbench.trackers import Tracker, register_tracker\n"
         "@register_tracker('patient')\n"
         "class Patient(Tracker):\n"
         "    def round(self, run, seen):\n"
@@ -116,7 +116,7 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
         "class Crashing(Method[S]):\n"
         "    Settings = S\n"
         "    def aggregate(self, cohort, state, server):\n        raise ArithmeticError('out of luck')\n"
-        "from fedbench.store.trackers import Tracker, register_tracker\n"
+        "from fedbench.trackers import Tracker, register_tracker\n"
         "@register_tracker('boom')\n"
         "class Boom(Tracker):\n"
         "    def start(self, run):\n        raise ConnectionError('nobody there')\n"

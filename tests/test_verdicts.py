@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from fedbench.base.verdicts import SOME, judge
+from fedbench.analysis.statistics.verdicts import SOME, judge
 from fedbench.specs.parts import CHECKS
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"

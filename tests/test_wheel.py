@@ -17,7 +17,7 @@ def test_an_installed_wheel_finds_its_studies_and_spaces_from_another_folder(tmp
     elsewhere.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".xz")], "published/ is the checkout's"
-        assert "fedbench/reports/pages/templates/study.html" in archive.namelist()
+        assert "fedbench/render/pages/templates/study.html" in archive.namelist()
         archive.extractall(site)
     # -P and the path: the wheel's files come first, the checkout and the current folder do not count
     for command, another in (("study", "smoke"), ("search", "fair")):

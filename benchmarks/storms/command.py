@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
+from fedbench.analysis.tables import TIME_COLUMNS
 from fedbench.base.signals import STOPS
-from fedbench.reports.tables import TIME_COLUMNS
 
 STUDY = """
 title: Storm

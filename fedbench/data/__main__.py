@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fedbench.base.plugins import import_modules
 from fedbench.base.text import say
-from fedbench.terminal.command import DONE, Parser, run
-from fedbench.terminal.options import add_data_option, add_import_option
+from fedbench.cli.command import DONE, Parser, run
+from fedbench.cli.options import add_data_option, add_import_option
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fedbench.reports.figures import WIDE, below, canvas, save
-from fedbench.reports.looks import COLOURS
-from fedbench.reports.plots.base import whole_ticks
+from fedbench.render.figures import WIDE, below, canvas, save
+from fedbench.render.plots.base import whole_ticks
+from fedbench.render.style import COLOURS
 from fedbench.searches.suggestions import Suggestions, outcome
 from fedbench.specs.names import text_label
 from fedbench.specs.parameters import Parameter

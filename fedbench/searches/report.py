@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from fedbench.analysis.statistics.spread import Spread, paired, spread
 from fedbench.base.files import write_text
 from fedbench.base.settings import dump_yaml
-from fedbench.base.statistics import Spread, paired, spread
 from fedbench.config import TrialConfig
-from fedbench.reports.pages.index import SearchSummary, write_index, write_summary
-from fedbench.reports.sheets import Entry, Sheet, latex, markdown, over_seeds
+from fedbench.render.pages.index import SearchSummary, write_index, write_summary
+from fedbench.render.sheets import Entry, Sheet, latex, markdown, over_seeds
 from fedbench.searches.plots import draw_search
 from fedbench.searches.suggestions import RESULT, Suggestions
 from fedbench.specs.space import ScaledSpace

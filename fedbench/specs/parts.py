@@ -10,9 +10,9 @@ from fedbench.base.explain import is_key, keys
 from fedbench.base.fields import Count, Strict, wrong
 from fedbench.base.registry import Registry
 from fedbench.config import TrialConfig, score_rounds
+from fedbench.metrics import METRICS
 from fedbench.simulation.record import columns
 from fedbench.specs.names import Show, Where
-from fedbench.store.metrics import METRICS
 
 
 def _metric(name: str) -> str:
@@ -125,7 +125,7 @@ class TableSpec(Strict):
 class PlotSpec(Strict):
     """What all figures share: a panel for every combination of `panels`, of the cells that `where` leaves.
 
-    A kind of plot is a subclass (see reports/plots), which fixes `kind` to its name and draws itself.
+    A kind of plot is a subclass (see render/plots), which fixes `kind` to its name and draws itself.
     """
 
     one_cell: ClassVar[bool] = False  # whether panel and colour must leave no more than one cell
@@ -151,7 +151,7 @@ class PlotSpec(Strict):
 class ClaimSpec(Strict):
     """A claim of the paper: what it says, and the check that decides on it, one line for every rest of the axes.
 
-    A check is a subclass (see reports/checks), which fixes `check` to its name and turns a claim into evidence.
+    A check is a subclass (see analysis/checks), which fixes `check` to its name and turns a claim into evidence.
     """
 
     says: str
@@ -181,12 +181,12 @@ class ClaimSpec(Strict):
 
     @abstractmethod
     def evidence(self, group: Any) -> Any:
-        """One number a seed, see reports/checks/base.py."""
+        """One number a seed, see analysis/checks/base.py."""
 
     def complaint(self, baseline: Where) -> str | None:
         """What is wrong with the claim in a study with this baseline, None if nothing is."""
         return None
 
 
-PLOTS: Registry[type[PlotSpec]] = Registry("kind of plot", home="fedbench.reports.plots")
-CHECKS: Registry[type[ClaimSpec]] = Registry("check", home="fedbench.reports.checks")
+PLOTS: Registry[type[PlotSpec]] = Registry("kind of plot", home="fedbench.render.plots")
+CHECKS: Registry[type[ClaimSpec]] = Registry("check", home="fedbench.analysis.checks")

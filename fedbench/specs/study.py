@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, one_of, wrong
+from fedbench.metrics import METRICS
 from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
 from fedbench.specs.parts import (
     CHECKS,
@@ -19,7 +20,6 @@ from fedbench.specs.parts import (
     TableSpec,
     VarianceSpec,
 )
-from fedbench.store.metrics import METRICS
 
 
 class ScaleSpec(Strict):

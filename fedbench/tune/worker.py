@@ -29,8 +29,8 @@ from fedbench.simulation.checkpoint import Stopped, StopRequest
 from fedbench.store.execute import record_failure, run_trial
 from fedbench.store.leases import HeldElsewhereError, Lease, Watch
 from fedbench.store.mirror import Mirror
-from fedbench.store.trackers import tracked
-from fedbench.store.trackers.guard import Guarded
+from fedbench.trackers import tracked
+from fedbench.trackers.guard import Guarded
 from fedbench.tune.code import importable
 from fedbench.tune.home import digest_of
 from fedbench.tune.nodes import without

@@ -81,7 +81,7 @@ def test_a_metric_of_an_installed_package_is_known_to_study_files(
     (package / "plug-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: plug\nVersion: 1\n")
     (package / "plug-1.dist-info" / "entry_points.txt").write_text(f"[{plugins.GROUP}]\nmine = plugged_metric\n")
     (package / "plugged_metric.py").write_text(
-        "from fedbench.store.metrics import Metric, register_metric\n"
+        "from fedbench.metrics import Metric, register_metric\n"
         "register_metric('plugged', Metric('plugged', lambda trial: 1.0))\n"
     )
     (folder / "mine.yaml").write_text(

@@ -10,8 +10,8 @@ import pytest
 import ray
 import torch
 
-from fedbench.measuring.cases import Case, Machine, Setting
-from fedbench.measuring.processes import Server
+from fedbench.cost.cases import Case, Machine, Setting
+from fedbench.cost.processes import Server
 from fedbench.study import main
 from tests.cuda.places import on_gpu
 from tests.helpers import study_file

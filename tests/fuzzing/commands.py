@@ -211,7 +211,7 @@ from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.data.partitions import DataSettings, Partition, register_partition
 from fedbench.indicators import Column, Indicator, Observation, register_indicator
 from fedbench.methods import Method, MethodSettings, Update, register_method
-from fedbench.store.metrics import register_metric
+from fedbench.metrics import register_metric
 # module
 
 class RuleSettings(MethodSettings):

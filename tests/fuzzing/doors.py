@@ -74,7 +74,7 @@ def warm(doors: Mapping[str, Any]) -> None:
     """Import and look up whatever commands need, and put the arrays of the embedded data into the cache."""
     import matplotlib.pyplot  # noqa: F401
 
-    from fedbench.reports import report  # noqa: F401
+    from fedbench.render import report  # noqa: F401
 
     for line in (
         "study smoke --dry-run",
@@ -120,8 +120,8 @@ def serve(printed: list[str]) -> None:
     import gc
 
     from fedbench import clean, new, report, search, study, trial, verify
+    from fedbench.cli.command import run
     from fedbench.data import __main__ as data
-    from fedbench.terminal.command import run
 
     modules = {"study": study, "search": search, "trial": trial, "report": report, "data": data}
     modules |= {"new": new, "clean": clean, "verify": verify}

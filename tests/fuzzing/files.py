@@ -11,11 +11,11 @@ from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS
 from fedbench.data.partitions import PARTITIONS
 from fedbench.methods import METHODS
+from fedbench.metrics import METRICS
 from fedbench.models import MODELS
 from fedbench.specs.expand import study_files
 from fedbench.specs.parts import CHECKS, PLOTS
 from fedbench.specs.space import space_files
-from fedbench.store.metrics import METRICS
 
 STUDY = """title: Mine
 shows: That it works.

@@ -10,7 +10,7 @@ from fedbench.searches.report import compare, make_search_report
 from fedbench.searches.suggestions import Suggestions
 from fedbench.specs.space import expand_space
 from fedbench.store.store import Store
-from tests.reports.helpers import summary
+from tests.analysis.helpers import summary
 from tests.searches.test_suggestions import SPACE, opened, result
 
 MORE = """

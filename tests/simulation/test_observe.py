@@ -13,11 +13,11 @@ from fedbench.indicators.base import Indicator, Observation, RoundMoment, regist
 from fedbench.methods import METHODS, Cohort, Server, Update
 from fedbench.methods.base import State, size_weighted
 from fedbench.methods.fedavg import FedAvg
+from fedbench.metrics import METRICS
 from fedbench.simulation import Record, Simulation
 from fedbench.simulation.observe import final_tables
 from fedbench.simulation.record import columns
 from fedbench.store.execute import execute
-from fedbench.store.metrics import METRICS
 from fedbench.store.store import Store
 
 Make = Callable[..., TrialConfig]

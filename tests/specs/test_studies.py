@@ -211,7 +211,7 @@ def test_an_unknown_study_gets_the_nearest_name() -> None:
 
 
 PLUGIN = """
-from fedbench.store.metrics import Metric, register_metric
+from fedbench.metrics import Metric, register_metric
 register_metric("of_%s", Metric("of a plugin", lambda trial: 1.0))
 """
 

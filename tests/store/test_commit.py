@@ -13,8 +13,8 @@ import pytest
 from fedbench.base.packs import packed
 from fedbench.store.store import Store
 from fedbench.store.sweep import sweep_store
+from tests.analysis.helpers import summary
 from tests.faults import Faults
-from tests.reports.helpers import summary
 
 HASH = "ab" * 32
 ERRORS = pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT], ids=["EIO", "ENOSPC", "EDQUOT"])

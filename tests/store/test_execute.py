@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fedbench import TrialConfig
+from fedbench.analysis.trials import mixed
 from fedbench.data.base import Arrays, Dataset, register_dataset
-from fedbench.reports.report import make_report, mixed
+from fedbench.render.report import make_report
 from fedbench.simulation import Record, Simulation, checkpoint
 from fedbench.specs.expand import expand
 from fedbench.store import execute as module

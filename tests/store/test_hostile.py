@@ -20,8 +20,8 @@ from fedbench.base.packs import LARGEST, SUFFIX, packed, unpacked
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.mark import LARGEST as LARGEST_MARK
 from fedbench.store.store import Store
+from tests.analysis.helpers import fill
 from tests.helpers import study_file
-from tests.reports.helpers import fill
 
 Command = Callable[..., tuple[int, str, str]]
 Change = Callable[[dict[str, Any]], None]

@@ -4,16 +4,16 @@ from pathlib import Path
 import pytest
 
 from fedbench import TrialConfig, UserError
-from fedbench.reports.report import make_report
+from fedbench.cost.estimate import estimate
+from fedbench.render.report import make_report
 from fedbench.simulation import Record, Simulation
 from fedbench.specs.expand import expand
 from fedbench.store import entry as entry_module
 from fedbench.store import execute as module
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
-from fedbench.terminal.estimate import estimate
+from tests.analysis.helpers import fill
 from tests.helpers import Hear, forge
-from tests.reports.helpers import fill
 
 Make = Callable[..., TrialConfig]
 read_file = entry_module.read_file

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedbench.analysis.beside import noted
+from fedbench.analysis.tables import fill_tables, layout, places
+from fedbench.analysis.trials import stored_trials
+from fedbench.cli.studies import SMOKE
 from fedbench.data.sets.mnist5k import Embedded
+from fedbench.render.pages.render import MOST_BYTES
 from fedbench.report import main as report_main
-from fedbench.reports.beside import noted
-from fedbench.reports.pages.render import MOST_BYTES
-from fedbench.reports.report import stored_trials
-from fedbench.reports.tables import fill_tables, layout, places
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.store import Store
 from fedbench.study import main
-from fedbench.terminal.studies import SMOKE
 from tests.conftest import small_cluster
 
 Command = Callable[..., tuple[int, str, str]]

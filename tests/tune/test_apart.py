@@ -16,7 +16,7 @@ import pytest
 
 from fedbench.config.naming import SHORT_HASH
 from fedbench.data.sets.fashion_mnist import DEBIAN
-from fedbench.reports.report import make_report
+from fedbench.render.report import make_report
 from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store

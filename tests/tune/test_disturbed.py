@@ -15,7 +15,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from fedbench.reports.report import make_report
+from fedbench.render.report import make_report
 from fedbench.simulation import Simulation
 from fedbench.simulation.checkpoint import restore
 from fedbench.specs.expand import expand

@@ -19,7 +19,16 @@ from tests.conftest import heed_interrupts
 from tests.helpers import wait_until
 
 # What only other parts of a command need; ray.tune itself imports pandas.
-HEAVY = ("scipy", "matplotlib", "optuna", "sympy", "fedbench.reports", "fedbench.searches", "fedbench.terminal")
+HEAVY = (
+    "scipy",
+    "matplotlib",
+    "optuna",
+    "sympy",
+    "fedbench.analysis",
+    "fedbench.render",
+    "fedbench.searches",
+    "fedbench.cli",
+)
 PLUGIN = """
 import json, sys
 from typing import Literal

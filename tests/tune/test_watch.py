@@ -22,7 +22,7 @@ from fedbench.base.settings import load_yaml
 from fedbench.tune.watch import TAGS, gauge_names
 from tests.conftest import heed_interrupts
 from tests.helpers import paced
-from tests.store.test_trackers import scalars
+from tests.trackers.test_trackers import scalars
 from tests.tune.machines import reason_to_skip, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]

@@ -12,6 +12,7 @@ import ray
 from rich.console import Console
 
 from fedbench import TrialConfig
+from fedbench.cli.progress import StudyProgress
 from fedbench.config.naming import RunName, name_alone
 from fedbench.data.base import DATASETS
 from fedbench.methods import Method, MethodSettings, register_method
@@ -19,8 +20,7 @@ from fedbench.methods.base import size_weighted
 from fedbench.store.execute import execute
 from fedbench.store.leases import Lease
 from fedbench.store.store import Store
-from fedbench.store.trackers import TRACKERS, Tracker, register_tracker
-from fedbench.terminal.progress import StudyProgress
+from fedbench.trackers import TRACKERS, Tracker, register_tracker
 from fedbench.tune import worker
 from fedbench.tune.home import digest_of, home_of
 from fedbench.tune.nodes import Nodes

@@ -1,0 +1,1 @@
+"""Tables, claims, ranks and comparisons, computed from stored trials: data in, data out."""

@@ -1,0 +1,75 @@
+"""The stored trials of a study, and data frames of their rounds and of their final numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedbench.specs.expand import ScaledStudy
+from fedbench.store.store import Store, StoredTrial, read_rounds, scored_over
+
+TRIAL_NUMBERS = (  # of the summary, in trials.csv
+    *("final_accuracy", "last_accuracy", "best_accuracy", "best_round", "final_loss", "rounds"),
+    *("bytes_up", "bytes_down", "seconds_train", "seconds_server", "seconds_eval", "peak_memory_bytes"),
+)
+
+
+def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
+    """The study's trials that the store has, by hash, scored as the study says."""
+    stored = {hash_: trial for hash_ in study.trials if (trial := store.get(hash_))}
+    return scored_over(stored, study.score.rounds)
+
+
+def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
+    """All rounds of all trials, tidy: the cell's labels, the seed, the trial's hash, then the columns of rounds.csv."""
+    shown = [
+        ({**cell.labels, "seed": seed, "hash": config.hash}, trial)
+        for cell in study.cells
+        for seed, config in cell.trials.items()
+        if (trial := trials.get(config.hash)) and trial.status != "failed"
+    ]
+    read_rounds(trial for _, trial in shown)
+    found = [(labels, columns) for labels, trial in shown if (columns := trial.rounds)]
+    if not found:
+        return pd.DataFrame()
+    lengths = [len(columns["round"]) for _, columns in found]
+    frame = {key: _repeated([labels[key] for labels, _ in found], lengths) for key in found[0][0]}
+    for name in dict.fromkeys(name for _, columns in found for name in columns):
+        parts = [columns.get(name) for _, columns in found]
+        empty = (np.full(length, np.nan) for length in lengths)
+        frame[name] = np.concatenate([gap if part is None else part for part, gap in zip(parts, empty, strict=True)])
+    return pd.DataFrame(frame)
+
+
+def _repeated(values: Sequence[Any], counts: Sequence[int]) -> "pd.Series[Any]":
+    """Each value as many times as its count says, in a column of the type that all values have in common."""
+    examples = {type(value): value for value in values}
+    common = pd.concat([pd.DataFrame({"value": [value]}) for value in examples.values()])["value"].dtype
+    column = pd.Series(values, dtype=object).astype(common)
+    return column.take(np.repeat(np.arange(len(values)), counts)).set_axis(pd.RangeIndex(sum(counts)))
+
+
+def trials_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
+    """A row a trial: the cell's labels, the seed, the hash, how it ended, its scores (fractions) and its cost."""
+    rows = []
+    for cell in study.cells:
+        for seed, config in cell.trials.items():
+            trial = trials.get(config.hash)
+            summary = trial.summary if trial else {}
+            reached = {f"rounds_to_{100 * float(k):g}": v for k, v in summary.get("rounds_to_accuracy", {}).items()}
+            ended = {"status": trial.status if trial else "not run", "reason": trial.reason if trial else None}
+            numbers = {name: summary.get(name) for name in TRIAL_NUMBERS}
+            rows.append({**cell.labels, "seed": seed, "hash": config.hash, **ended, **numbers, **reached})
+    return pd.DataFrame(rows)
+
+
+def environments(trials: dict[str, StoredTrial]) -> list[str]:
+    """The different environments behind a study's trials; more than one means that tables mix them."""
+    return sorted({place for trial in trials.values() if trial.status != "failed" for place in trial.environments()})
+
+
+def mixed(trials: dict[str, StoredTrial]) -> list[str]:
+    """A line that says so, where a table mixes environments."""
+    different = environments(trials)
+    return [f"mixes {len(different)} environments: {'; '.join(different)}"] if len(different) > 1 else []

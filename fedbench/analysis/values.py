@@ -1,0 +1,96 @@
+"""What the trials behind some cells have for a metric, seed by seed."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedbench.analysis.statistics.verdicts import Array
+from fedbench.metrics import METRICS
+from fedbench.specs.expand import Cell, ScaledStudy
+from fedbench.specs.names import Show
+from fedbench.store.store import DamagedError, StoredTrial
+
+Trials = Mapping[str, StoredTrial]
+WORST = {"higher": -np.inf, "lower": np.inf}  # on the worse side of every number, by what is better
+
+
+def finished(trials: Trials, hash_: str) -> StoredTrial | None:
+    """A trial that is there and done."""
+    trial = trials.get(hash_)
+    return trial if trial and trial.status == "done" else None
+
+
+def values_by_seed(
+    study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str, show: Show = "value"
+) -> dict[int, float]:
+    """What every finished seed has for a metric: itself, or against the baseline of the same seed."""
+    values = plain_values(cells, trials, metric)
+    if show == "value":
+        return values
+    base = baseline_values(study, cells, trials, metric)
+    scale = {seed: 100 / base[seed] if show == "relative" else 1.0 for seed in base if show != "relative" or base[seed]}
+    return {seed: scale[seed] * (values[seed] - base[seed]) for seed in values if seed in scale}
+
+
+def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
+    """What every finished seed has for a metric; of several cells, all together."""
+    values: dict[int, float] = {}
+    chosen = METRICS.get(metric)
+    for seed in cells[0].trials:
+        done = [trial for cell in cells if (trial := finished(trials, cell.trials[seed].hash))]
+        if len(done) < len(cells):
+            continue
+        try:
+            value = chosen.read(done[0]) if len(done) == 1 else chosen.pool(done) if chosen.pool else None
+        except DamagedError:
+            raise
+        except Exception as error:  # of somebody's own metric: its cells stay empty, the others are made
+            warnings.warn(f"metric '{metric}' cannot be read ({type(error).__name__}: {error})", stacklevel=2)
+            value = None
+        if value is not None:
+            values[seed] = value
+    return values
+
+
+def outcomes(study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str, show: Show = "value") -> Array:
+    """What every seed has for a metric [seeds], itself or against the baseline of the same seed; nan where it has none.
+
+    Infinite on the worse side where a trial diverged, or where it never reached what the metric waits for; nan for
+    metrics without a better side. Against a baseline, the same follows on either side, and nan where both diverged.
+    """
+    values = _outcomes(cells, trials, metric)
+    if show == "value":
+        return values
+    there = _baseline(study, cells)
+    base = _outcomes(there, trials, metric) if there else np.full(len(values), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        apart = values - base
+        share = np.where(base == 0, np.nan, 100 * apart / base)
+    return apart if show == "difference" else np.where(np.isinf(apart), apart, share)
+
+
+def _outcomes(cells: Sequence[Cell], trials: Trials, metric: str) -> Array:
+    chosen, known = METRICS.get(metric), plain_values(cells, trials, metric)
+    worst = WORST.get(chosen.better or "", np.nan)
+
+    def lost(seed: int) -> bool:
+        ended = [trials.get(cell.trials[seed].hash) for cell in cells]
+        return any(trial and trial.status == "diverged" for trial in ended) or (
+            chosen.reaches and all(trial and trial.status == "done" for trial in ended)
+        )
+
+    return np.array([known.get(seed, worst if lost(seed) else np.nan) for seed in cells[0].trials], dtype=float)
+
+
+def baseline_values(study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
+    """What the baseline of some cells has for a metric, by seed; nothing if the study has none there."""
+    base = _baseline(study, cells)
+    return plain_values(base, trials, metric) if base else {}
+
+
+def _baseline(study: ScaledStudy, cells: Sequence[Cell]) -> list[Cell]:
+    """The baseline of some cells; nothing if the study does not have it for all of them."""
+    wanted = [tuple({**cell.labels, **study.study.baseline}[axis] for axis in cell.labels) for cell in cells]
+    base = [study.by_labels[labels] for labels in wanted if labels in study.by_labels]
+    return base if study.study.baseline and len(base) == len(cells) else []

@@ -1,0 +1,259 @@
+"""Running searches: what the search command does."""
+
+import argparse
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from fedbench.base.errors import UserError
+from fedbench.base.settings import parse_assignments
+from fedbench.base.text import say
+from fedbench.cli.command import print_warning
+from fedbench.cli.conduct import Job
+from fedbench.cli.options import chosen_seeds, run_options
+from fedbench.cli.placement import informed, placement
+from fedbench.cli.progress import SearchProgress, StudyProgress, clock
+from fedbench.cli.studies import check_machine, run_shown, tracking, warn
+from fedbench.cli.tables import show_sheet
+from fedbench.config import TrialConfig
+from fedbench.config.naming import RunName
+from fedbench.cost.cases import Machine
+from fedbench.cost.estimate import estimate
+from fedbench.data.official import check_data_dir
+from fedbench.searches.report import (
+    Comparison,
+    SearchReport,
+    compare,
+    final_trials,
+    make_search_report,
+    sheet,
+)
+from fedbench.searches.suggestions import (
+    Suggestions,
+    check_sampler,
+    default_url,
+    forget,
+    is_known,
+    is_there,
+    open_storage,
+    outcome,
+    parse_url,
+    shown_url,
+    sole_driver,
+)
+from fedbench.simulation.federation import check_data
+from fedbench.specs.parameters import corners
+from fedbench.specs.space import ScaledSpace, expand_space
+from fedbench.store.store import Store
+from fedbench.trackers import CommandTrackers, check_trackers
+from fedbench.tune.options import RunOptions
+
+if TYPE_CHECKING:
+    from fedbench.tune.nodes import Nodes
+
+SEARCH = "search-"  # before a search's name, where studies are named, too
+
+
+def chosen_space(options: argparse.Namespace) -> ScaledSpace:
+    """The space that the options name, checked together with the options that depend on it."""
+    if options.trials is not None and options.trials < 1:
+        raise UserError(f"--trials {options.trials}: must be at least 1")
+    only: list[str] = []
+    for text in options.only:
+        key, _, values = text.partition("=")
+        if key != "method" or not values:
+            raise UserError(f"--only {text}: a search is picked by method, such as --only method=FedAvg,FedLAW")
+        only.append(values)
+    seeds = chosen_seeds(options)
+    changes = parse_assignments(options.set)
+    space = expand_space(
+        options.name, options.scale, changes=changes, only=only or None, seeds=seeds, trials=options.trials
+    )
+    for arm in space.arms:
+        check_sampler(options.sampler, arm)
+    return space
+
+
+class SearchJob(Job):
+    """One search: the suggestions of every method, then the table of default and best settings."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.store = options, Store(options.out)
+        self.space = chosen_space(options)
+        self.whole = options.out / "searches" / self.space.name / self.space.scale
+        self.url = options.storage or default_url(self.whole / self.space.other)
+        parse_url(self.url)
+        check_data_dir(options.data_dir)
+        check_trackers(options.track)
+        self.trackers = CommandTrackers(options.track, options.out)
+        self.store.check()
+        self.searches: list[Suggestions] = []
+        self._interrupted = False
+
+    def estimate(self) -> None:
+        """Suggestions and runs that are left, without what stopping early saves."""
+        check_machine(self.options, self._all_configs())
+        space, configs = self.space, list[TrialConfig]()
+        storage = open_storage(self.url) if is_there(self.url) and not self.options.fresh else None
+        for arm in space.arms:
+            known = storage and is_known(storage, space, arm)
+            left = Suggestions.open(storage, space, arm).left if storage and known else space.trials
+            over = ", ".join(map(str, arm.parameters))
+            say(f"{arm.label}: {left} of {space.trials} suggestions to run over {over}")
+            configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
+        seeds = len(space.suggestion_seeds)
+        place = placement(run_options(self.options), configs, self.store, Machine.here(), seeds)
+        cost, at_once = estimate(configs, self.store, place.pace), place.at_once
+        say(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's {place.where}")
+        say(f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
+        say(f"memory: about {cost.memory * seeds / 2**20:.0f} MiB for a suggestion")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The search's lock; and its storage, opened."""
+        configs = self._all_configs()
+        if not is_there(self.url):  # else there may be nothing left to run
+            check_machine(self.options, configs)
+        check_data(configs, self.options.data_dir)
+        storage = open_storage(self.url) if self.options.storage else None
+        self.store.prepare()
+        with sole_driver(self.whole / self.space.other):
+            storage = storage or open_storage(self.url)
+            if self.options.fresh:
+                forget(storage, self.space)
+            self.searches = [Suggestions.open(storage, self.space, arm) for arm in self.space.arms]
+            self.trackers.prepare([SEARCH + self.space.name], print_warning)
+            yield
+
+    def _all_configs(self) -> list[TrialConfig]:
+        """Configs that need all data and partitions that the search will need, as far as can be known."""
+        configs: list[TrialConfig] = []
+        for arm in self.space.arms:
+            for settings in corners(arm.fixed, arm.parameters):
+                configs += [*self.space.suggestion(settings), *self.space.final(settings).values()]
+        return configs
+
+    def run(self) -> None:
+        """Suggestions first, then the table, on one Ray; if nothing is left, Ray is not even imported."""
+        self._announce(again=sum(search.reclaim(crashed=True) for search in self.searches))
+        if not any(search.left for search in self.searches):
+            self._run_final()
+            return
+        from fedbench.tune.cluster import cluster
+
+        with cluster(self._how) as nodes:
+            for search in self.searches:
+                if search.left:
+                    self._run_suggestions(search, nodes)
+            self._run_final(nodes)
+
+    def _announce(self, again: int) -> None:
+        """The first line: what is searched, and how much of it is done."""
+        trials, searches = self.space.trials, self.searches
+        done, total = sum(min(len(s.settled), trials) for s in searches), trials * len(searches)
+        methods = f"{len(searches)} methods, " if len(searches) > 1 else ""
+        left = f"; {again} that were interrupted or failed are run again" if again else ""
+        say(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}")
+
+    @cached_property
+    def _how(self) -> RunOptions:
+        how = run_options(self.options, self.space.space.import_, kind=SEARCH)
+        return informed(how, self._all_configs(), self.store, Machine.here(), len(self.space.suggestion_seeds))
+
+    def _run_suggestions(self, search: Suggestions, nodes: "Nodes") -> None:
+        """Run what the budget of one method has left."""
+        from fedbench.tune.search import search_arm
+
+        space, done, early = self.space, len(search.settled), self.options.scheduler == "asha"
+        rounds = space.length(search.arm)
+        with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
+            search_arm(search, self._how, progress, nodes, sampler=self.options.sampler, stop_early=early)
+
+    def _run_final(self, nodes: "Nodes | None" = None) -> None:
+        """Run what the table needs and the store does not have yet: default and best settings, over all seeds."""
+        wanted = final_trials(compare(self.searches))
+        finished = self.store.finished(wanted)
+        missing = {hash_: config for hash_, config in wanted.items() if hash_ not in finished}
+        if missing:
+            self.store.mend()
+            say(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done")
+            names = run_names(SEARCH + self.space.name, compare(self.searches))
+            progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
+            run_shown(missing, names, tracking(self._how, self.trackers), progress, nodes)
+
+    def report(self, *, interrupted: bool) -> None:
+        """Who stops a search does not want to wait for plots."""
+        folder = self.whole / self.space.variant
+        report = make_search_report(self.searches, self.store, folder, plots=not interrupted)
+        warn(self.store)
+        show_search(self.searches, report, self.url)
+        if self.space.variant:
+            say(f"these are of a variant of the search; the whole search's go to {self.whole}")
+        self._interrupted = interrupted
+        which = ", ".join(filter(None, (self.space.scale, self.space.variant)))
+        self.trackers.report(SEARCH + self.space.name, which, report.files, print_warning)
+
+    def left(self) -> str:
+        """Suggestions, and runs of the table."""
+        left = sum(search.left for search in self.searches)
+        runs = sum(self.store.get(hash_) is None for hash_ in final_trials(compare(self.searches)))
+        return f"{left} suggestions and {runs} runs of the table are" if self._interrupted or left or runs else ""
+
+    def failed(self, strict: bool) -> bool:
+        """No suggestion ran in full, or no run of the table did; where strict, any went wrong."""
+        trials = [self.store.get(hash_) for hash_ in final_trials(compare(self.searches))]
+        bad = [t for search in self.searches for t in search.settled if outcome(t) not in ("done", "stopped")]
+        wrong = [trial for trial in trials if trial and trial.status != "done"]
+        nothing = not any(search.best for search in self.searches) or len(wrong) == len(trials)
+        return nothing or (strict and bool(bad or wrong))
+
+
+def run_names(search: str, comparisons: list[Comparison]) -> dict[str, RunName]:
+    """What to call each run of a search's table."""
+    return {
+        config.hash: RunName(search, f"{comparison.label}, {which}", seed)
+        for comparison in comparisons
+        for which, runs in (("tuned", comparison.tuned), ("default", comparison.default))
+        for seed, config in runs.items()
+    }
+
+
+def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> None:
+    """Print the table, the best of every method, what stopping early saved, and where everything is."""
+    space = searches[0].space
+    whole = sheet(space, report.table)  # without the last column: settings stand below, and would not fit
+    show_sheet(replace(whole, heads=whole.heads[:-1], rows=[row[:-1] for row in whole.rows]))
+    for search in searches:
+        say(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")
+    counts = [len(search.settled) for search in searches]
+    if min(counts) < max(counts):
+        say(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
+    ran, saved = sum(s.rounds_run for s in searches), sum(s.rounds_saved for s in searches)
+    if ran:
+        planned = sum(len(s.settled) * space.length(s.arm) for s in searches)
+        each = f", each with {len(space.suggestion_seeds)} seeds" if len(space.suggestion_seeds) > 1 else ""
+        say(f"rounds: {ran} of {planned} run{each}; ASHA saved {saved} ({100 * saved / planned:.0f} %)")
+    for path in report.files:
+        say(path)
+    say(f"to browse the suggestions: pip install optuna-dashboard && optuna-dashboard {shlex.quote(shown_url(url))}")
+
+
+def _best(search: Suggestions) -> str:
+    """The best suggestion of a method, in words."""
+    best, space = search.best, search.space
+    if not best or best.value is None:
+        return "no suggestion ran all rounds yet"
+    values = ", ".join(f"{key} = {value}" for key, value in best.params.items())
+    return f"best {values} ({space.space.metric} {space.shown(best.value)})"
+
+
+def outcomes(search: Suggestions) -> str:
+    """How many suggestions ended how."""
+    counts = Counter(str(outcome(trial)) for trial in search.ended)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))

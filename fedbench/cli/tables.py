@@ -1,0 +1,222 @@
+"""Reports on the screen: a study's tables, claims and parity with the paper."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedbench.analysis.agreement import RULE, compared
+from fedbench.analysis.claims import counted
+from fedbench.analysis.differences import Differences
+from fedbench.analysis.parity import VERDICTS, parity
+from fedbench.analysis.trials import mixed
+from fedbench.analysis.values import Trials
+from fedbench.base.errors import one_line
+from fedbench.base.files import write_text
+from fedbench.base.text import say
+from fedbench.cli.cells import cell
+from fedbench.render.report import Report, folder_of
+from fedbench.render.sheets import Entry, Sheet
+from fedbench.render.shown import note, sheet
+from fedbench.render.variance import variance_sheet
+from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.names import heads
+from fedbench.store.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOTHING = "-"
+WORDS = {NOTHING, "diverged", "failed"}  # in place of numbers
+LONGEST = 20  # letters of a word that is never broken
+FRAME = 3  # letters that a column takes beside its text
+AGREEMENT_WORDS = {"equal": "equal", "close": "close", "differs": "differ"}
+
+
+def show(study: ScaledStudy, report: Report) -> None:
+    """Print every table as it would stand in a paper, then the trials that went wrong and the files."""
+    for name, filled in report.tables.items():
+        if filled:
+            show_sheet(sheet(study, name, filled))
+    if report.variance:
+        shown = variance_sheet(study, report.variance)
+        show_sheet(shown)
+        for remark in shown.remarks:
+            say(remark)
+    if report.findings:
+        summary = ", ".join(f"{number} {words}" for words, number in counted(report.findings).items())
+        say(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
+    if report.ranks:
+        say(f"ranks: {report.ranks.sentence} (ranks.csv)")
+    for trial in report.trials.values():
+        if trial.status != "done":
+            trace = trial.path / "traceback.txt"
+            where = f" ({trace})" if trace.is_file() else ""
+            say(f"{trial.status}: {trial.hash[:12]}: {one_line(trial.reason)}{where}")
+    for line in [*mixed(report.trials), *report.files]:
+        say(line)
+    if study.variant:
+        say(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
+
+
+def show_sheet(sheet: Sheet) -> None:
+    """Print a table, its cells in several lines, and columns for which the screen has no room as another table."""
+    say(f"\n{sheet.caption}")
+    rows, columns = _filled(sheet)
+    if gaps := len(sheet.rows) - len(rows) + len(sheet.heads) - len(columns):
+        say(f"without any number, and left out here: {gaps} of the rows and columns")
+    console, numeric = Console(), sheet.numeric
+    heads = [cell(head) for head in sheet.heads]
+    texts = [list(map(_broken, row)) for row in sheet.texts(_bold, cell)]
+    widths = [max(map(_width, column)) for column in zip(heads, *texts, strict=True)]
+    for part in _parts(columns, _labels(sheet), widths, console.width):
+        table = Table(show_lines=True)
+        for column in part:
+            side: Literal["right", "left"] = "right" if numeric[column] else "left"
+            table.add_column(heads[column], justify=side, overflow="fold", min_width=min(widths[column], LONGEST))
+        for row in rows:
+            table.add_row(*(texts[row][column] for column in part))
+        console.print(table)
+    for line in sheet.remarks:
+        say(line)
+
+
+def _labels(sheet: Sheet) -> list[int]:
+    """The columns that say what a row is."""
+    cells = enumerate(zip(*sheet.rows, strict=True))
+    return [i for i, column in cells if any(isinstance(c, str) and c not in WORDS for c in column)]
+
+
+def _filled(sheet: Sheet) -> tuple[list[int], list[int]]:
+    """The rows and the columns that have something to show; all, if none has."""
+    labels = _labels(sheet)
+    empty = [[column not in labels and text == NOTHING for column, text in enumerate(row)] for row in sheet.rows]
+    rows = [i for i, row in enumerate(empty) if sum(row) < len(row) - len(labels)]
+    columns = [i for i, column in enumerate(zip(*empty, strict=True)) if not all(column)]
+    return (rows, columns) if rows else (list(range(len(empty))), list(range(len(sheet.heads))))
+
+
+def _parts(columns: Sequence[int], labels: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns in as many tables as it takes, each with those that say what a row is; room: letters of a line."""
+    named = [column for column in columns if column in labels]
+    parts, used = [list(named)], FRAME + sum(FRAME + widths[column] for column in named)
+    left = room - used
+    for column in columns:
+        if column in labels:
+            continue
+        left -= FRAME + widths[column]
+        if left < 0 and len(parts[-1]) > len(named):
+            parts.append(list(named))
+            left = room - used - FRAME - widths[column]
+        parts[-1].append(column)
+    return parts
+
+
+def _width(text: str) -> int:
+    """Letters of the longest word of a text as it stands on the screen."""
+    return max((len(word) for word in Text.from_markup(text).plain.split()), default=0)
+
+
+def _bold(entry: Entry) -> str:
+    return cell(entry.text("\n±")).join(("[bold]", "[/bold]") if entry.best else ("", ""))
+
+
+def _broken(text: str) -> str:
+    """A cell in several lines, as narrow as can be."""
+    return text.replace(" [", "\n[").replace(" (", "\n(")
+
+
+def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
+    """Print, and write to check.csv, how the cells compare with the paper's; then print every claim."""
+    title = f"{study.study.title}{note(study)}"
+    if study.scale != "paper":
+        say(f"{title}: the paper's numbers are for scale paper, so cells are not compared with them here")
+    elif study.study.reference is None:
+        say(f"{title}: the paper gives no numbers for this study")
+    else:
+        frame = parity(study, report.tables)
+        write_text(folder_of(study, store) / "check.csv", frame.to_csv(index=False))
+        show_parity(title, frame)
+    if report.findings:
+        say(f"\n{title}: claims at this scale (95 % intervals; q: over all claims of the study)")
+    judged = [finding for finding in report.findings if finding.verdict != "no data"]
+    for finding in judged:
+        at = f" [{finding.at}]" if finding.at else ""
+        remarks = f" ({'; '.join(finding.remarks)})" if finding.remarks else ""
+        say(f"{finding.verdict:7}  {finding.says}{at}: {finding.evidence}{remarks}")
+    if left := len(report.findings) - len(judged):
+        say(f"{left} {'claims have' if left > 1 else 'claim has'} no data yet (claims.csv lists them)")
+
+
+def show_parity(title: str, frame: "pd.DataFrame") -> None:
+    """Print every cell that the paper has a number for, then how many of each verdict there are."""
+    say(f"\n{title}: beside the paper")
+    table = Table("table", "cell", "ours", "paper", "difference", "gain, ours", "gain, paper", "verdict", "remark")
+    for _, row in frame.iterrows():
+        interval = f"{_number(row.gain)} [{_number(row.gain_low95)}, {_number(row.gain_high95)}]"
+        numbers = map(_number, (row.ours, row.paper, row.difference))
+        gains = (interval if row.notna().gain else "", _number(row.paper_gain))
+        remark = str(row.remark) if row.notna().remark else ""
+        table.add_row(cell(row.table), cell(row["cell"]), *numbers, *gains, row.verdict, cell(remark))
+    Console().print(table)
+    counts = ", ".join(f"{(frame.verdict == verdict).sum()} {verdict}" for verdict in VERDICTS)
+    guessed = frame.remark.fillna("").str.startswith("setting guessed").sum()
+    say(
+        f"{len(frame)} cells, tolerance {', '.join(f'{t:g}' for t in sorted(set(frame.tolerance)))}: {counts}"
+        + (f"; {guessed} have a guessed setting" if guessed else "")
+    )
+    run_here = frame[frame.verdict.isin(["agrees", "differs"])]
+    both = run_here[run_here.gain.notna() & run_here.paper_gain.notna() & (run_here.paper_gain != 0)]
+    if len(both):
+        same = (both.gain.astype(float) * both.paper_gain.astype(float) > 0).sum()
+        say(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
+
+
+def show_comparison(study: ScaledStudy, report: Report, store: Store, published: Trials) -> None:
+    """Print, and write to compare.csv, how the trials that another folder has, too, agree with it; then the counts."""
+    frame = compared(study, report.trials, published)
+    write_text(folder_of(study, store) / "compare.csv", frame.to_csv(index=False))
+    say(f"\n{study.study.title}{note(study)}: beside the other folder")
+    if not len(frame):
+        say("no trial is in both folders")
+        return
+    table = Table(*map(cell, heads([*study.axes, "seed"])), "ours", "other", "apart", "at most", "verdict")
+    for row in frame.itertuples(index=False):
+        table.add_row(*(_number(value) if isinstance(value, float) else cell(value) for value in row))
+    Console().print(table)
+    say(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
+
+
+def show_differences(study: ScaledStudy, found: Differences, folders: Sequence[Path], tolerance: float | None) -> None:
+    """Print how a study differs between two folders: cells, trials that one lacks, environments; then the counts."""
+    say(f"\n{study.study.title}{note(study)}: {folders[0]} beside {folders[1]}")
+    for folder, names in zip(folders, found.only, strict=True):
+        if names:
+            say(f"only in {folder}, and left out ({len(names)}): {'; '.join(names)}")
+    if len(found.cells):
+        table = Table("table", "cell", "value", "first", "second", "apart")
+        for row in found.cells.itertuples(index=False):
+            numbers = (_number(row.first), _number(row.second), _number(row.difference))
+            table.add_row(cell(row.table), cell(row.cell), cell(row.value), *(text or "none" for text in numbers))
+        Console().print(table)
+    for name, (first, second) in found.environments.items():
+        say(f"{name}: {first} | {second}")
+    if not found.environments and found.both:
+        say("environments: the same")
+    say(f"{found.both} trials in both folders, {found.equal} of them equal in every round")
+    most = found.cells["difference"].abs().max()
+    apart = f", at most {most:.4g} apart" if len(found.cells) and most == most else ""
+    allowed = "" if tolerance is None else f"; {found.beyond(tolerance)} beyond the tolerance of {tolerance:g}"
+    say(f"{len(found.cells)} of {found.shared} cells differ beyond rounding{apart}{allowed}")
+
+
+def counted_verdicts(verdicts: Sequence[str]) -> str:
+    """How many of each there are, in words."""
+    return ", ".join(f"{verdicts.count(verdict)} {words}" for verdict, words in AGREEMENT_WORDS.items())
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else f"{value:.4g}"

@@ -1,0 +1,22 @@
+"""What a run costs: seconds, and what travels."""
+
+from fedbench.metrics.base import Metric, TrialData, register_metric, summary
+
+PARTS = ("seconds_train", "seconds_server", "seconds_eval")
+
+
+def seconds(trial: TrialData) -> float | None:
+    """All seconds of a run."""
+    return sum(trial.summary[part] for part in PARTS) if PARTS[0] in trial.summary else None
+
+
+def megabytes(trial: TrialData) -> float | None:
+    """What the cohorts of all rounds send up and receive."""
+    if "bytes_up" not in trial.summary:
+        return None
+    return float(trial.summary["bytes_up"] + trial.summary["bytes_down"]) / 1e6
+
+
+register_metric("seconds", Metric("seconds", seconds, 1, better="lower"))
+register_metric("server_seconds", Metric("seconds on the server", summary("seconds_server"), 1, better="lower"))
+register_metric("megabytes", Metric("traffic (MB)", megabytes, 1, better="lower"))

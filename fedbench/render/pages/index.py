@@ -1,0 +1,65 @@
+"""The page over all studies and searches of a result folder, made of the small summary that each leaves there."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedbench.base.files import write_json
+from fedbench.render.pages.render import RELOAD, rendered
+
+SUMMARY, INDEX = "report.json", "index.html"
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """What the index says of a study. state: finished, unfinished, running, with the share of rounds that are done."""
+
+    title: str
+    name: str
+    scale: str
+    variant: str
+    trials: int
+    counts: Mapping[str, int]
+    claims: Mapping[str, int]
+    ranks: str = ""
+    state: str = "finished"
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class SearchSummary:
+    """What the index says of a search: the best row of its table, by head, and its files."""
+
+    title: str
+    name: str
+    scale: str
+    variant: str
+    suggestions: int
+    best: Mapping[str, str]
+    files: Sequence[str] = field(default_factory=list)
+
+
+def write_summary(summary: StudySummary | SearchSummary, folder: Path) -> Path:
+    """Leave report.json in the folder of a report."""
+    return write_json(folder / SUMMARY, asdict(summary))
+
+
+def write_index(out: Path) -> Path:
+    """Write OUT/index.html; it looks for news of itself while something runs."""
+    studies, searches = _found(out, "studies", StudySummary), _found(out, "searches", SearchSummary)
+    content = {"studies": studies, "searches": searches, "folder": out.resolve().name}
+    out.mkdir(parents=True, exist_ok=True)
+    reload = RELOAD if any(study.state == "running" for _, study in studies) else 0
+    return rendered("index.html", out / INDEX, reload, **content)
+
+
+def _found(out: Path, kind: str, summary: type[Any]) -> list[tuple[str, Any]]:
+    """(folder as seen from the index, summary) of every report below a folder; what cannot be read is not there."""
+    found = []
+    for path in sorted((out / kind).glob(f"*/*/**/{SUMMARY}")):
+        with suppress(OSError, ValueError, TypeError):
+            found.append((path.parent.relative_to(out).as_posix(), summary(**json.loads(path.read_text()))))
+    return found

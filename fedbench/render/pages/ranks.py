@@ -1,0 +1,79 @@
+"""Ranks for a page: the diagram of mean ranks in pixels, and the matrix of who is ahead of whom."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedbench.analysis.ranks import Ranks
+from fedbench.analysis.statistics.ranking import alike
+from fedbench.render.style import slots
+
+WIDTH, SIDE = 760, 190  # of the diagram, and of the names at each side
+AXIS, ROW, GROUP = 46, 19, 7  # the axis' height, and the distance of two names, and of two bars
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A competitor in the diagram: its mean rank, in pixels; the place of its name, which is on the left or not."""
+
+    name: str
+    slot: int
+    rank: str
+    x: float
+    y: float
+    left: bool
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """Mean ranks on a line from the best at the left; bars join those that cannot be told apart."""
+
+    height: float
+    ticks: Sequence[tuple[float, str]]
+    ranked: Sequence[Ranked]
+    bars: Sequence[tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class PageRanks:
+    """Ranks, the diagram (none of fewer than two cells that have all competitors), the margin in words."""
+
+    ranks: Ranks
+    diagram: Diagram | None
+    margin: str
+
+
+def page_ranks(ranks: Ranks | None) -> PageRanks | None:
+    """Ranks as a page shows them, if there are any."""
+    return PageRanks(ranks, _diagram(ranks), f"{ranks.margin:g}") if ranks else None
+
+
+def _diagram(ranks: Ranks) -> Diagram | None:
+    count = len(ranks.names)
+    if ranks.mean.cells < 2:
+        return None
+
+    def x(rank: float) -> float:
+        return round(SIDE + (rank - 1) / (count - 1) * (WIDTH - 2 * SIDE), 1)
+
+    groups = alike(ranks.ahead)
+    bars = [
+        (x(ranks.mean.ranks[first]) - 3, x(ranks.mean.ranks[last]) + 3, AXIS + GROUP * (number + 1))
+        for number, (first, last) in enumerate(groups)
+    ]
+    top, half = AXIS + GROUP * (len(groups) + 1) + ROW / 2, math.ceil(count / 2)
+    looks = slots(ranks.axis)
+    ranked = [
+        Ranked(
+            name,
+            looks[label],
+            f"{ranks.mean.ranks[k]:.2f}",
+            x(ranks.mean.ranks[k]),
+            round(top + ROW * (k if k < half else count - 1 - k), 1),
+            left=k < half,
+        )
+        for k, (name, label) in enumerate(zip(ranks.names, ranks.labels, strict=True))
+    ]
+    step = max(1, round(count / 12))
+    ticks = [(x(rank), str(rank)) for rank in range(1, count + 1, step)]
+    return Diagram(round(top + ROW * half, 1), ticks, ranked, bars)

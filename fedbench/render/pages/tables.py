@@ -1,0 +1,140 @@
+"""A study's table for a page: every cell in all the ways that it can be read, and the table as text to copy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedbench.analysis.beside import COSTS, Notes, below, beside, noted
+from fedbench.analysis.tables import Place, layout, line_of
+from fedbench.metrics import METRICS
+from fedbench.render.sheets import Entry, latex, markdown
+from fedbench.render.shown import COST_DIGITS, lacks_seeds, note_line, sheet
+from fedbench.specs.expand import ScaledStudy
+from fedbench.specs.paper import Key
+from fedbench.specs.parts import TableSpec
+
+VIEWS = {
+    "mean": "mean ± std",
+    "interval": "95 % interval",
+    "difference": "difference to the baseline",
+    "paper": "the paper's number",
+    "distance": "distance to the paper",
+}
+
+
+@dataclass(frozen=True)
+class PageCell:
+    """A place of a table: its text and its number (to sort by) in every view; heat: from 0 to 1 along its line."""
+
+    texts: Mapping[str, str]
+    numbers: Mapping[str, float]
+    heat: float | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table: texts and cells; views: what its cells can show, by key; copies: all of it as text, by format."""
+
+    name: str
+    caption: str
+    remarks: Sequence[str]
+    heads: Sequence[str]
+    numeric: Sequence[bool]
+    rows: Sequence[Sequence[str | PageCell]]
+    views: Mapping[str, str]
+    copies: Mapping[str, str]
+
+
+def page_table(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Sequence[str]) -> PageTable:
+    """A table of a report, for its page; what a round costs stands at the end, unless the table has it anyway."""
+    spec, shown = study.study.tables[name], sheet(study, name, filled, remarks)
+    columns, places = list(dict.fromkeys(p.column for p in filled)), {(p.row, p.column): p for p in filled}
+    costs = {} if spec.costs else _costs(beside(spec, filled, costs=True))
+    of_columns = {} if spec.costs else _costs(below(spec, filled, costs=True))
+    heats, first, counted = _heats(spec, filled), len(shown.heads) - len(columns), lacks_seeds(filled)
+    rows: list[list[str | PageCell]] = []
+    for key, texts in zip(dict.fromkeys(place.row for place in filled), shown.rows, strict=True):
+        cells = zip(columns, texts[first:], strict=True)
+        row = [*map(_text, texts[:first]), *(_cell(places.get((key, c)), entry, heats, counted) for c, entry in cells)]
+        rows.append([*row, *(_cost(column[key]) for column in costs.values())])
+    used = {view for row in rows for cell in row if isinstance(cell, PageCell) for view in cell.texts}
+    return PageTable(
+        name=name,
+        caption=shown.caption,
+        remarks=[*(note_line(spec, head, notes) for head, notes in of_columns.items()), *shown.remarks],
+        heads=[*shown.heads, *costs],
+        numeric=[*shown.numeric[:first], *(True for _ in (*columns, *costs))],
+        rows=rows,
+        views={key: words for key, words in VIEWS.items() if key in used or key == "mean"},
+        copies={
+            "CSV": layout(spec, filled, *noted(spec, filled)).to_csv(index=False),
+            "Markdown": markdown(shown),
+            "LaTeX": latex(shown, f"{study.name} {study.scale} {study.variant} {name}"),
+        },
+    )
+
+
+def _costs(notes: Notes) -> Notes:
+    """Of what is noted of rows or columns, what a round costs."""
+    return {head: notes[head] for head in COSTS.values() if head in notes}
+
+
+def _text(cell: str | Entry) -> str:
+    return cell.text() if isinstance(cell, Entry) else cell
+
+
+def _cost(value: float | None) -> str:
+    return "-" if value is None else f"{value:.{COST_DIGITS}f}"
+
+
+def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], counted: bool) -> str | PageCell:
+    """A place in every view that has a number; a word where there is none. counted: whether n is said."""
+    if place is None or not isinstance(entry, Entry) or place.numbers["mean"] is None:
+        return _text(entry)
+    numbers, digits = place.numbers, METRICS.get(place.metric).digits
+    pairs = numbers.get("difference_n", numbers["seeds"])
+    own = f" (n={numbers['n']})" if counted else ""
+    apart = f" (n={pairs})" if counted or pairs < numbers["seeds"] else ""
+    std = f" ± {entry.spread}" if entry.spread else ""
+    found: dict[str, tuple[str, float | None]] = {
+        "mean": (f"{entry.number}{std}{entry.mark}{own}", numbers["mean"]),
+        "interval": (
+            _interval(numbers, "mean", "", digits) + own,
+            numbers["mean"] if numbers["low95"] is not None else None,
+        ),
+        "difference": (_interval(numbers, "difference", "difference_", digits, "+") + apart, numbers.get("difference")),
+        "paper": (_number(numbers["paper"], digits), numbers["paper"]),
+        "distance": (_number(numbers["paper_difference"], digits, "+"), numbers["paper_difference"]),
+    }
+    there = {view: (text, number) for view, (text, number) in found.items() if number is not None}
+    return PageCell(
+        texts={view: text for view, (text, _) in there.items()},
+        numbers={view: float(number) for view, (_, number) in there.items() if number is not None},
+        heat=heats.get(place.key),
+        best=entry.best,
+    )
+
+
+def _number(value: float | None, digits: int, sign: str = "") -> str:
+    return "-" if value is None else f"{value:{sign}.{digits}f}"
+
+
+def _interval(numbers: Mapping[str, Any], mean: str, ends: str, digits: int, sign: str = "") -> str:
+    """A number and its interval, if it has one."""
+    low, high = numbers.get(f"{ends}low95"), numbers.get(f"{ends}high95")
+    written = _number(numbers.get(mean), digits, sign)
+    return written if low is None else f"{written} [{_number(low, digits, sign)}, {_number(high, digits, sign)}]"
+
+
+def _heats(table: TableSpec, filled: Sequence[Place]) -> dict[Key, float]:
+    """From 0 for the least to 1 for the most of those that a place is compared with: its metric, along its line."""
+    lines: dict[tuple[str, Key], dict[Key, float]] = {}
+    for place in filled:
+        if place.numbers["mean"] is not None:
+            lines.setdefault((place.metric, line_of(table, place)), {})[place.key] = place.numbers["mean"]
+    heats: dict[Key, float] = {}
+    for line in lines.values():
+        low, high = min(line.values()), max(line.values())
+        heats |= {key: (value - low) / (high - low) for key, value in line.items() if high > low}
+    return heats

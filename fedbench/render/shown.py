@@ -1,0 +1,154 @@
+"""A study's tables as people read them: labels, captions, and what must be known beside the numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fedbench.analysis.beside import below, beside
+from fedbench.analysis.claims import Finding
+from fedbench.analysis.tables import Place, best_places
+from fedbench.base.settings import in_words
+from fedbench.metrics import METRICS
+from fedbench.render.sheets import Entry, Sheet, over_seeds
+from fedbench.specs.expand import Cell, ScaledStudy
+from fedbench.specs.names import heads, named, short, shown_as, text_label
+from fedbench.specs.paper import Key, row_keys
+from fedbench.specs.parts import TableSpec
+
+COST_DIGITS = 3
+DRAW_MARK = "†"
+
+
+def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Sequence[str] = ()) -> Sheet:
+    """A table with mean and spread, the paper's number, n where seeds are missing, and the best in bold."""
+    table = study.study.tables[name]
+    best, further = best_places(table, filled), beside(table, filled)
+    noted = [note_line(table, head, notes) for head, notes in below(table, filled).items()]
+    columns = dict.fromkeys(place.column for place in filled)
+    rows: dict[Key, dict[Key, str | Entry]] = {}
+    counted, star = lacks_seeds(filled), "*" if study.changed else ""
+    for place in filled:
+        entry = _entry(place, place.key in best, star, counted, draw_mark(study, place.cells))
+        rows.setdefault(place.row, {})[place.column] = entry
+    return Sheet(
+        heads=[*heads(row_keys(table)), *further, *(_head(table, key) for key in columns)],
+        rows=[
+            [
+                *_row_texts(table, row),
+                *(_beside(column[row]) for column in further.values()),
+                *(entries.get(key, "-") for key in columns),
+            ]
+            for row, entries in rows.items()
+        ],
+        caption=f"{caption(study, name)}, {'; '.join(_reading(study, table, filled, bool(best)))}",
+        remarks=[*noted, *remarks],
+    )
+
+
+def note_line(table: TableSpec, head: str, notes: Mapping[Key, str | float | None]) -> str:
+    """What is noted of a table's columns, in a line."""
+    return f"{head}: {'; '.join(f'{_head(table, key)} {_text(_beside(value))}' for key, value in notes.items())}"
+
+
+def _text(cell: str | Entry) -> str:
+    return cell.text() if isinstance(cell, Entry) else cell
+
+
+def claims_sheet(study: ScaledStudy, findings: Sequence[Finding]) -> Sheet:
+    """The paper's claims with their verdicts and evidence; what must be known of the evidence stands with it."""
+    heads = ["verdict", "claim", "at", "evidence"]
+    rows = [[f.verdict, f.says, f.at, "; ".join([f.evidence, *f.remarks])] for f in findings]
+    return Sheet(
+        heads, rows, f"{study.study.title}{note(study)}: claims, with 95 % intervals and q values over all of them"
+    )
+
+
+def _head(table: TableSpec, column: Key) -> str:
+    """What a column is called: its point on the column axes; without any, what stands in it."""
+    if not table.columns:
+        return _label(table) if len(table.metrics) == 1 else "mean"
+    return ", ".join(named(axis, label) for axis, label in zip(table.columns, column, strict=True))
+
+
+def _row_texts(table: TableSpec, row: Key) -> list[str]:
+    """A row's labels, a metric by its label."""
+    texts = [text_label(label) for label in row]
+    return [*texts[:-1], METRICS.get(texts[-1]).label] if len(table.metrics) > 1 else texts
+
+
+def _beside(value: str | float | None) -> str | Entry:
+    """What stands beside a row's numbers: a word, or a cost."""
+    if isinstance(value, str):
+        return value
+    return "-" if value is None else Entry(f"{value:.{COST_DIGITS}f}")
+
+
+def draw_mark(study: ScaledStudy, cells: Iterable[Cell]) -> str:
+    """The mark of cells whose numbers rest on one draw of the proxy set for each seed; empty for any other cells.
+
+    A study that varies the draw shows itself how much depends on it.
+    """
+    if len(study.proxy_draws) > 1:
+        return ""
+    configs = (config for cell in cells for config in cell.trials.values())
+    return DRAW_MARK if any(config.uses_proxy for config in configs) else ""
+
+
+def _entry(place: Place, best: bool, star: str, counted: bool, mark: str) -> str | Entry:
+    """A place's numbers as texts, or a word on why there are none.
+
+    star: marks the paper's number; counted: whether the number of seeds is said; mark: the sign behind our number.
+    """
+    numbers, digits = place.numbers, METRICS.get(place.metric).digits
+    if numbers["mean"] is None and numbers.get("finished"):
+        return Entry(f"{numbers['reached']} of {numbers['finished']}", rest=" reached it")
+    if numbers["n"] == 0:
+        return next((word for word in ("diverged", "failed") if numbers[word]), "-")
+    missing = f" (n={numbers['n']})" if counted else ""
+    paper = f" [{numbers['paper']:.{digits}f}{star}]" if numbers["paper"] is not None else ""
+    std = f"{numbers['std']:.{digits}f}" if numbers["std"] is not None else ""
+    return Entry(f"{numbers['mean']:.{digits}f}", std, missing + paper, best, mark)
+
+
+def caption(study: ScaledStudy, name: str) -> str:
+    """What a table shows: the study, its scale, and what stands in the cells."""
+    return f"{study.study.title}{note(study)}: {_label(study.study.tables[name])}"
+
+
+def _label(table: TableSpec) -> str:
+    """What stands in the cells; several metrics are named in the rows."""
+    label = METRICS.get(table.metrics[0]).label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
+    return shown_as(label, table.show)
+
+
+def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place], marked: bool) -> list[str]:
+    """How the cells are to be read: what the spread is, of how many seeds; brackets and bold, where there are any."""
+    baseline = ", ".join(named(axis, label) for axis, label in study.study.baseline.items())
+    lines = [over_seeds(list(study.cells[0].trials), spread=any(p.numbers["std"] is not None for p in filled))]
+    lines += [f"against {baseline} of the same seed"] if table.show != "value" else []
+    lines += ["n: seeds that have a number"] if lacks_seeds(filled) else []
+    lines += ["in brackets the paper's number"] if any(p.numbers["paper"] is not None for p in filled) else []
+    along = {"row": "of each row", "column": "of each column"}.get(table.best or "", f"along {short(table.best or '')}")
+    common = ", by the seeds that all have" if lacks_seeds(filled) else ""
+    lines += [f"in bold the best {along}{common}"] if marked else []
+    one_draw = any(place.numbers["n"] and draw_mark(study, place.cells) for place in filled)
+    return [*lines, f"{DRAW_MARK} depends on the draw of the proxy set; see spread_sources"] if one_draw else lines
+
+
+def lacks_seeds(filled: Iterable[Place]) -> bool:
+    """Whether a cell has a number for some of its seeds only: then every cell of the table says how many it has."""
+    return any(0 < place.numbers["n"] < place.numbers["seeds"] for place in filled)
+
+
+def note(study: ScaledStudy) -> str:
+    """What a reader must know beside the title: the scale, how long runs are, and changed base settings."""
+    rounds = sorted({config.rounds for config in study.trials.values()})
+    length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
+    changed = f"; changed: {', '.join(in_words(study.changed))}{star}" if study.changed else ""
+    picked = f"; only {', '.join(study.picked)}" if study.picked else ""
+    return f" (scale {study.scale}, {length} rounds{score_note(study)}{changed}{picked})"
+
+
+def score_note(study: ScaledStudy) -> str:
+    """How many last rounds the final score is the mean of."""
+    scored = sorted({study.score.over(config.rounds) for config in study.trials.values()})
+    return f", scored over the last {' to '.join(map(str, dict.fromkeys((scored[0], scored[-1]))))}"

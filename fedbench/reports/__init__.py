@@ -1,1 +1,0 @@
-"""A study's tables, claims, parity with the paper and plots, made from the store alone."""

@@ -1,0 +1,254 @@
+"""What a study's page holds, without a browser."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedbench.analysis.claims import Finding, check_claims
+from fedbench.analysis.statistics.spread import spread
+from fedbench.analysis.tables import fill_tables
+from fedbench.analysis.trials import stored_trials
+from fedbench.render.pages.charts import Curve, Dot, Panel, dot_chart, line_charts, parity_chart, sparkline
+from fedbench.render.pages.content import StudyPage, command, page_claims, study_page
+from fedbench.render.pages.render import MOST_BYTES, html
+from fedbench.render.pages.tables import PageCell
+from fedbench.render.report import Report, make_report
+from fedbench.render.style import KNOWN, SLOTS, colour_of, number_of, slots
+from fedbench.specs.consistency import known_labels
+from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
+from fedbench.store.store import Store
+from tests.analysis.helpers import MINE, fill
+
+REST = """
+seeds: [8, 9, 10]
+tables: {accuracy: {rows: [data.alpha], columns: [method.gamma], best: row}}
+plots: {curves: {kind: curves, colour: method.gamma, panels: [data.alpha]}}
+claims: [{says: less helps, check: beats, point: {method.gamma: 0.9}}]
+scales: {quick: {}}
+"""
+
+
+def mine(folder: Path, text: str = MINE + REST, **options: Any) -> ScaledStudy:
+    folder.mkdir(exist_ok=True)
+    (folder / "mine.yaml").write_text(text)
+    given: dict[str, Any] = {"changes": {}, "only": {}, "seeds": None, **options}
+    return expand(str(folder / "mine.yaml"), "quick", **given)
+
+
+def accuracy(labels: Any, seed: int) -> float | str | None:
+    if labels["data.alpha"] == 1 and labels["method.gamma"] == 0.8:
+        return {8: "failed", 9: "diverged", 10: None}[seed]
+    return 0.5 + 0.001 * seed + (0.1 if labels["method.gamma"] == 0.9 else 0.0)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> StudyPage:
+    study, store = mine(tmp_path), Store(tmp_path)
+    fill(store, study, accuracy)
+    report = make_report(study, store)
+    return study_page(study, report, report.files[0].parent, tmp_path)
+
+
+def test_a_cell_has_all_its_views(page: StudyPage) -> None:
+    (table,) = page.tables
+    assert list(table.views) == ["mean", "interval", "difference"]
+    first = table.rows[0][2]
+    assert isinstance(first, PageCell)
+    assert first.texts == {
+        "mean": "60.90 ± 0.10",
+        "interval": "60.90 [60.65, 61.15]",
+        "difference": "+10.00 [+10.00, +10.00]",
+    }
+    assert first.numbers["difference"] == pytest.approx(10)
+    assert first.best and first.heat == 1
+    other = table.rows[0][1]
+    assert isinstance(other, PageCell)
+    assert other.heat == 0
+    assert table.rows[1][3] in ("diverged", "failed")
+    assert table.heads[-2:] == ["server s a round", "MB a round"]
+    assert set(table.copies) == {"CSV", "Markdown", "LaTeX"}
+
+
+def test_a_page_says_the_same_number_of_seeds_in_a_cell_as_the_table_in_markdown(tmp_path: Path) -> None:
+    """Of all cells as soon as one lacks a seed."""
+    for lost, counts in ((None, []), (9, ["3", "2", "3"] * 2)):
+        study, store = mine(tmp_path / str(lost)), Store(tmp_path / str(lost))
+
+        def score(labels: Any, seed: int, lost: int | None = lost) -> float | None:
+            return None if (labels["method.gamma"], seed) == (0.9, lost) else 0.5 + 0.01 * seed
+
+        fill(store, study, score)
+        report = make_report(study, store)
+        (table,) = study_page(study, report, report.files[0].parent, tmp_path).tables
+        cells = [cell for row in table.rows for cell in row if isinstance(cell, PageCell)]
+        for view in ("mean", "interval"):
+            assert re.findall(r"\(n=(\d)\)", " ".join(cell.texts[view] for cell in cells)) == counts
+        assert re.findall(r"\(n=(\d)\)", table.copies["Markdown"]) == counts
+
+
+def test_trials_say_how_they_ended_and_what_differs(page: StudyPage) -> None:
+    assert page.counts == {"done": 15, "diverged": 1, "failed": 1, "not run": 1}
+    assert len(page.trials) == 18 and not page.hidden_trials
+    assert [trial.status for trial in page.failures] == ["failed", "diverged"]
+    assert {trial.reason for trial in page.failures} == {"why"}
+    first = page.trials[0]
+    assert first.differs == "data.alpha=100.0, method.gamma=1.0"
+    assert first.score == "50.80"
+    assert first.spark.startswith("M1.0,")
+    assert first.files.startswith("../../../trials/")
+
+
+def test_the_command_makes_it_again(tmp_path: Path) -> None:
+    study = mine(tmp_path, changes={"rounds": 3}, only={"data.alpha": ["100"]}, seeds=[8, 9])
+    assert command(study, Path("results")) == (
+        f"python -m fedbench.study {tmp_path}/mine.yaml --scale quick --set rounds=3 --only data.alpha=100 --seeds 8,9"
+    )
+    assert command(study, Path("my out")).endswith("--out 'my out'")
+
+
+EVIL = "<script>alert(1)</script>"
+CODE = f"""
+title: "{EVIL} [red]"
+shows: "{EVIL}"
+base: {{data.train_size: 200, data.test_size: 200, clients.count: 2, rounds: 2}}
+grid:
+  method:
+    "{EVIL}": {{method.name: fedavg}}
+    "[red]": {{method.name: fixed_gamma}}
+    '" onload="alert(1)': {{method.name: fedprox}}
+seeds: [8, 9]
+baseline: {{method: "[red]"}}
+tables: {{accuracy: {{rows: [method], columns: []}}}}
+plots: {{curves: {{kind: curves, colour: method}}, sweep: {{kind: sweep, x: method}}}}
+claims: [{{says: "{EVIL}", check: beats, point: {{method: "{EVIL}"}}}}]
+scales: {{quick: {{}}}}
+"""
+
+
+def code_as_labels(folder: Path) -> Path:
+    """The page of a study whose labels are code."""
+    study, store = mine(folder, CODE), Store(folder)
+    fill(store, study, lambda labels, seed: 0.5 if seed == 8 else "failed")
+    return make_report(study, store).files[-1]
+
+
+def test_labels_titles_and_reasons_are_escaped(tmp_path: Path) -> None:
+    html = code_as_labels(tmp_path).read_text()
+    assert "<script>alert" not in html
+    assert html.count("<script>") == 1  # ours
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert '" onload="' not in html
+    assert "[red]" in html
+
+
+def test_a_page_asks_the_network_for_nothing_and_is_small(page: StudyPage) -> None:
+    text = html("study.html", page=page)
+    assert len(text.encode()) < MOST_BYTES
+    assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", text)
+    assert "default-src 'none'" in text
+
+
+def test_a_large_studys_page_keeps_within_3_megabytes(tmp_path: Path) -> None:
+    study, store = expand("fixed_gamma", "paper", changes={}, only={}, seeds=None), Store(tmp_path)
+    lines = "".join(f"{t},{0.1 + 0.003 * t + 1e-7 * t * t},1.5\n" for t in range(1, 201))
+    fill(
+        store,
+        study,
+        lambda labels, seed: 0.5 + 0.001 * seed,
+        rounds=f"round,test_accuracy,test_loss\n{lines}",
+    )
+    trials = stored_trials(study, store)
+    report = Report(fill_tables(study, trials), [], trials, check_claims(study, trials))
+    page = study_page(study, report, tmp_path, tmp_path)
+    assert 200_000 < len(html("study.html", page=page).encode()) < MOST_BYTES
+    assert {"paper", "distance"} <= set(page.tables[0].views)
+    assert page.parity[0].chart and page.parity[0].chart.band
+    assert sum(page.parity[0].counts.values()) == 108
+
+
+def test_the_built_in_methods_all_look_different() -> None:
+    looks = {(colour_of(slot), number_of(slot, 8)) for slot in slots(KNOWN).values()}
+    assert len(looks) == len(KNOWN) <= SLOTS
+
+
+def test_a_method_looks_alike_wherever_it_stands_in_the_file() -> None:
+    one, other = slots(["FedLAW", "mine", "FedAvg"]), slots(["FedAvg", "theirs", "mine", "FedProx", "FedLAW"])
+    assert {name: other[name] for name in one} == dict(one)
+    assert len(set(slots([f"own {number}" for number in range(40)]).values())) == 40
+
+
+def test_labels_of_the_built_in_studies_are_known() -> None:
+    labels = {label for name in study_files() for label in known_labels(load_study(name)[1]).get("method", [])}
+    assert len(labels) > 50
+    assert labels <= set(KNOWN)
+
+
+def test_lines_are_thinned_but_keep_their_ends() -> None:
+    curve = Curve("a", 0, [(t, t * t, 1.0) for t in range(500)])
+    (chart,) = line_charts([Panel("t", ("round", "y"), [curve])], points=20)
+    (line,) = chart.curves
+    values = line.values.split()
+    assert len(values) == 20 == line.path.count(",")
+    assert values[0] == "0:0:1" and values[-1].startswith("499:")
+    assert line.band.endswith("Z")
+    assert line_charts([Panel("t", ("x", "y"), [Curve("a", 0, [])])], points=20) == []
+
+
+def test_panels_of_one_quantity_share_their_y_axis() -> None:
+    panels = [Panel(str(y), ("x", "y"), [Curve("a", 0, [(0, y, 0.0), (1, y + 1, 0.0)])]) for y in (0.0, 10.0)]
+    one, other = line_charts(panels, points=20)
+    assert one.y_ticks == other.y_ticks
+    one, other = line_charts(panels, points=20, shared=False)
+    assert one.y_ticks != other.y_ticks
+
+
+def test_words_along_an_axis_have_the_room_that_there_is() -> None:
+    names = ["a word", "one that is rather long to stand here", "b"]
+    points = [(float(at), 1.0 + at, 0.0) for at in range(3)]
+    (chart,) = line_charts([Panel("t", ("", "y"), [Curve("", 0, points)], names, (0, 1, 2), dots=True)], points=20)
+    texts = [text for _, text in chart.x_ticks]
+    assert texts[0] == "a word" and texts[1].startswith("one that") and texts[1].endswith("\u2026")
+    assert chart.names == names
+
+
+def test_numbers_along_an_axis_do_not_touch_each_other() -> None:
+    points = [(x, 1.0, 0.0) for x in (0.9, 0.99, 0.999, 1.0)]
+    (chart,) = line_charts([Panel("t", ("x", "y"), [Curve("", 0, points)], ticks=[x for x, *_ in points])], points=20)
+    assert [text for _, text in chart.x_ticks] == ["1", "0.99", "0.9"]
+
+
+def test_dots_stand_where_their_numbers_are() -> None:
+    chart = dot_chart("t", ("x", "y"), [Dot(1, 10, "a", 0, "a"), Dot(2, 20, "b", 1, "b"), Dot(3, 15, "c", 2, "c")])
+    assert chart
+    a, b, c = chart.dots
+    assert a.x < b.x < c.x and b.y < c.y < a.y  # pixels go down
+    far = dot_chart("t", ("x", "y"), [Dot(1, 1, "a", 0, ""), Dot(10, 1, "b", 1, ""), Dot(100, 1, "c", 2, "")])
+    assert far and far.dots[1].x - far.dots[0].x == pytest.approx(far.dots[2].x - far.dots[1].x, abs=0.2)
+
+
+def test_a_parity_chart_has_one_scale_for_both() -> None:
+    chart = parity_chart("t", ("paper", "ours"), [Dot(50, 50, "", 0, ""), Dot(70, 60, "", 0, "")], 2.5)
+    assert chart
+    assert [text for _, text in chart.x_ticks] == [text for _, text in chart.y_ticks]
+
+
+def test_a_claims_interval_is_drawn_against_zero_and_its_margin() -> None:
+    findings = [
+        Finding("a", "x", "e", spread([1.0, 2.0, 3.0]), "open", bounds=(0.5, float("inf"))),
+        Finding("a", "y", "e", spread([]), "no data"),
+        Finding("b", "", "e", spread([-1.0]), "open"),
+    ]
+    first, empty, alone = page_claims(findings)
+    assert first.interval and first.interval.low is not None and first.interval.high is not None
+    assert (
+        first.interval.low < first.interval.zero < first.interval.margin[0] < first.interval.mean < first.interval.high
+    )
+    assert empty.interval is None
+    assert alone.interval and alone.interval.low is None and alone.interval.mean < alone.interval.zero
+
+
+def test_a_sparkline_needs_two_points() -> None:
+    assert sparkline([0.5], 10) == ""
+    assert sparkline([0.1, float("nan"), 0.2], 10).count("L") == 1

@@ -156,6 +156,10 @@ def fit(
     with _unchanged():
         try:
             tuner.fit()
+        except EOFError:
+            # All trials have ended, and Tune reads the errors that it wrote into its own folder; a full disk may have
+            # cut such a file off. Nothing is lost by that: the store knows which trials have a result.
+            pass
         except Exception as error:  # whatever Tune meets as it ends its workers
             if control_store.died:
                 raise RayDied("Ray has died") from error

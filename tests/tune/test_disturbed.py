@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -315,6 +316,27 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(
         assert f"{TRIALS} trials, {kept} of them done" in text
     finally:
         subprocess.run(["umount", str(out / "trials")], check=True)
+
+
+def test_a_file_of_tune_that_a_full_disk_has_cut_off_does_not_end_the_study(
+    start: Start, study_file: File, tmp_path: Path, undisturbed: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, out = study_file(), tmp_path / "out"
+    with tempfile.TemporaryDirectory(prefix="cut-", ignore_cleanup_errors=True) as folder:  # short: it holds sockets
+        monkeypatch.setenv("TMPDIR", folder)
+        process = start(file, out)
+        wait_until(lambda: len(reported(out)) >= 1)
+        keep(file, 5.0)  # Tune copies its files into OUT when all trials have ended
+        next(child for child in processes(process) if "FederatedRun" in " ".join(child.cmdline())).kill()
+        wait_until(lambda: bool(list(Path(folder).rglob("driver_artifacts/*/error.pkl"))))
+        for written in Path(folder).rglob("driver_artifacts/*/error.pkl"):
+            os.truncate(written, 0)
+        keep(file, PACE)
+        text, error = process.communicate(timeout=250)
+    assert process.returncode == 0, text + error
+    assert "Traceback" not in text + error
+    assert list(out.glob("ray/*/*/error.pkl"))
+    assert results(out) == undisturbed
 
 
 @THOROUGH

@@ -1,26 +1,26 @@
-"""Errors that a user can mend: shown as one line, exit code 2."""
+"""Errors that a user can fix: commands show them as one line and exit with code 2."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 from fedbench.base.text import printable, without_passwords
 
-LONGEST_LINE = 2000  # characters; lists of all that is known have several hundred
+LONGEST_LINE = 2000  # characters; a list of all known names has several hundred
 
 
 class UserError(Exception):
-    """Wrong input: the message says what is wrong, where, and what would be right.
+    """Invalid input. The message says what is wrong, where, and what would be right.
 
-    Deliberately not a `ValueError`: pydantic would swallow it inside a validator.
+    It is not a subclass of `ValueError`, because pydantic would catch that inside a validator.
     """
 
 
 class ConfigError(UserError):
-    """A setting that is unknown, out of range or at odds with another one."""
+    """A setting that is unknown, out of range or in conflict with another setting."""
 
 
 def unknown(kind: str, name: object, options: Iterable[str]) -> str:
-    """One line for a name that is not in `options`, with the nearest right spelling.
+    """An error message for a name that is not in `options`, with the closest match.
 
     >>> unknown("model", "mpl", ["mlp", "lenet5"])
     "unknown model 'mpl'; did you mean 'mlp'? Known: lenet5, mlp"
@@ -32,15 +32,15 @@ def unknown(kind: str, name: object, options: Iterable[str]) -> str:
 
 
 def one_line(error: object) -> str:
-    """A message as one line, whatever users wrote: no breaks, no passwords, nothing that a terminal obeys, an end."""
+    """A message as a single line of limited length, without passwords and terminal control characters."""
     try:
         text = without_passwords(" ".join(str(error).split()))
-    except Exception:  # of somebody's own class
-        text = "it cannot say what"
+    except Exception:  # raised by the __str__ of a plugin's exception class
+        text = "its message cannot be shown"
     text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 2 :]}"
     return printable(text)
 
 
-def told(error: BaseException) -> str:
-    """An error by its kind and what it says."""
+def describe_error(error: BaseException) -> str:
+    """The type and the message of an error, as a single line."""
     return one_line(f"{type(error).__name__}: {one_line(error)}")

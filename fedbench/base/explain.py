@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.fields import UNKNOWN, WRONG, Chosen, Says
+from fedbench.base.fields import UNKNOWN, WRONG, SettingsChoice, ValidValues
 
 _BOUNDS = (
     (annotated_types.Gt, "gt", "above"),
@@ -85,7 +85,7 @@ class _Spot:
     @property
     def told(self) -> bool:
         """Whether its type has words of its own."""
-        return any(isinstance(extra, Says) for extra in _extras(self.annotation))
+        return any(isinstance(extra, ValidValues) for extra in _extras(self.annotation))
 
     def inside(self, name: object) -> str:
         """The key of something in here."""
@@ -129,7 +129,7 @@ def _settled(annotation: Any, raw: Any) -> tuple[Any, str]:
     """A type without its wrapping: the member of a union that `raw` looks like; the name of a class that was chosen."""
     while get_origin(annotation) is Annotated:
         for extra in get_args(annotation)[1:]:
-            if isinstance(extra, Chosen) and (model := extra.of(raw)):
+            if isinstance(extra, SettingsChoice) and (model := extra.of(raw)):
                 return model, _name(model)
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -207,7 +207,7 @@ def fields(model: type[BaseModel], above: tuple[type[BaseModel], ...] = ()) -> I
 
 
 def _inner(field: FieldInfo) -> Iterator[type[BaseModel]]:
-    chosen = [extra for extra in field.metadata if isinstance(extra, Chosen)]
+    chosen = [extra for extra in field.metadata if isinstance(extra, SettingsChoice)]
     for extra in chosen:
         yield from extra.known()
     if not chosen and _is_model(field.annotation):
@@ -220,9 +220,9 @@ def describe(annotation: Any, value: object = None) -> str:
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     for extra in extras:
-        if isinstance(extra, Says):
+        if isinstance(extra, ValidValues):
             return extra.text
-        if isinstance(extra, Chosen):
+        if isinstance(extra, SettingsChoice):
             return f"settings, such as {extra.example}" if extra.example else "settings"
     bounds = [
         f"{word} {getattr(extra, attribute)}"

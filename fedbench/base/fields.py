@@ -1,6 +1,6 @@
-"""The base of all settings and specs, and types of settings with the ranges that error messages show.
+"""The base class of settings and specs, and field types whose ranges appear in error messages.
 
-The upper ends only keep numbers within what float32 and the system can hold.
+The upper bounds only keep numbers within what float32 and the operating system can represent.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,49 +18,55 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Whole = Annotated[int, Field(ge=0, le=10**9)]
 
-WRONG, UNKNOWN = "wrong", "unknown_name"  # types of errors whose message needs no more explaining
+WRONG, UNKNOWN = "wrong", "unknown_name"  # types of errors whose message is shown as it is
 
 
 class Strict(BaseModel):
-    """What users write: frozen, strictly typed, unknown keys forbidden. A field's docstring is for the docs."""
+    """Base class of everything that users write: frozen, strictly typed, and without unknown keys.
+
+    The docstring below a field is its description in the docs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
-class Says:
-    """What a field takes, in words, where its type and range do not say it: Annotated[str, Says("auto or cpu")]."""
+class ValidValues:
+    """Describes a field's valid values where its type and range do not: Annotated[str, ValidValues("auto or cpu")]."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Later:
-    """Marks a setting that came after trials had been stored: at its default it is no part of a hash."""
+class UnhashedDefault:
+    """Marks a setting that was added after trials had been stored: its default value is left out of the hash."""
 
 
-def counted(settings: BaseModel, unused: Iterable[str] = ()) -> dict[str, Any]:
-    """Settings as plain data for a hash: without unused ones, and without later ones that have their default."""
+Later = UnhashedDefault  # deprecated: the name in version 0.1, which plugins may import
+
+
+def hashed_settings(settings: BaseModel, unused: Iterable[str] = ()) -> dict[str, Any]:
+    """Settings as plain data for a hash, without those in `unused` and without unhashed defaults."""
     fields = type(settings).model_fields
-    later = {key for key, field in fields.items() if any(isinstance(mark, Later) for mark in field.metadata)}
-    usual = {key for key in later if getattr(settings, key) == fields[key].default}
-    return settings.model_dump(mode="json", exclude=usual | set(unused))
+    marked = {key for key, field in fields.items() if any(isinstance(mark, UnhashedDefault) for mark in field.metadata)}
+    at_default = {key for key in marked if getattr(settings, key) == fields[key].default}
+    return settings.model_dump(mode="json", exclude=at_default | set(unused))
 
 
-def wrong(message: str) -> PydanticCustomError:
-    """An error for a validator to raise; where it stands is added to it."""
+def invalid(message: str) -> PydanticCustomError:
+    """An error that a validator can raise. `explain` puts the field's key in front of the message."""
     return PydanticCustomError(WRONG, "{message}", {"message": message})
 
 
-def once(items: list[Any]) -> list[Any]:
-    """A validator for a list whose items must differ."""
-    if twice := first_twice(items):
-        raise wrong(f"{twice[0]} stands twice; name it once")
+def no_duplicates(items: list[Any]) -> list[Any]:
+    """Validate that the items of a list differ from one another."""
+    if duplicate := first_duplicate(items):
+        raise invalid(f"{duplicate[0]} stands twice; name it once")
     return items
 
 
-def first_twice(items: Iterable[Any]) -> list[Any]:
-    """The first item that came before, in a list; an empty one if all differ. Quick, however many there are."""
+def first_duplicate(items: Iterable[Any]) -> list[Any]:
+    """The first item that equals an earlier one, as a list of one; an empty list if all differ. Takes linear time."""
     seen = set[Any]()
     for item in items:
         if item in seen:
@@ -69,14 +75,15 @@ def first_twice(items: Iterable[Any]) -> list[Any]:
     return []
 
 
-Seeds = Annotated[list[Whole], Field(min_length=1), AfterValidator(once)]
+Seeds = Annotated[list[Whole], Field(min_length=1), AfterValidator(no_duplicates)]
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A field whose class depends on what is written there: Annotated[Base, Chosen(choose, known)].
+class SettingsChoice:
+    """A field whose settings class depends on the settings: Annotated[Base, SettingsChoice(choose, known)].
 
-    choose: from the settings as written to their class; known: all classes that there are; example: of settings.
+    choose: maps the settings, as they were written, to their class. known: returns all classes that can be chosen.
+    example: an example of such settings for error messages.
     """
 
     choose: Callable[[Mapping[str, Any]], type[BaseModel]]
@@ -84,14 +91,14 @@ class Chosen:
     example: str = ""
 
     def of(self, given: Any) -> type[BaseModel] | None:
-        """The class of some settings, None where they are of none."""
+        """The class of the given settings, or None if no class fits."""
         try:
             return self.choose(given) if isinstance(given, Mapping) else None
         except PydanticCustomError:
             return None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Validate with the class that is chosen; errors inside keep their place."""
+        """Validate with the chosen class, so that errors keep their location."""
         serialise = core_schema.plain_serializer_function_ser_schema(lambda value: value.model_dump(mode="json"))
         return core_schema.no_info_plain_validator_function(self._validate, serialization=serialise)
 
@@ -104,7 +111,7 @@ class Chosen:
 
 
 def fixed_name(model: type[BaseModel], field: str) -> str:
-    """The name that a class fixes: that of its field `field: Literal["name"]`."""
+    """The value of a field that is declared as `field: Literal["name"]`."""
     options = get_args(model.model_fields[field].annotation) if field in model.model_fields else ()
     if len(options) != 1 or not isinstance(options[0], str):
         raise ConfigError(
@@ -113,8 +120,10 @@ def fixed_name(model: type[BaseModel], field: str) -> str:
     return str(options[0])
 
 
-def one_of(key: str, get: Callable[[Any], type[BaseModel]], known: Iterable[str], default: str | None = None) -> Chosen:
-    """A union told apart by the name under `key`; `get` finds the class of a name, or raises ConfigError."""
+def one_of(
+    key: str, get: Callable[[Any], type[BaseModel]], known: Iterable[str], default: str | None = None
+) -> SettingsChoice:
+    """A union discriminated by the name under `key`; `get` returns the class for a name or raises ConfigError."""
 
     def choose(given: Mapping[str, Any]) -> type[BaseModel]:
         if default is None and key not in given:
@@ -125,4 +134,4 @@ def one_of(key: str, get: Callable[[Any], type[BaseModel]], known: Iterable[str]
         except ConfigError as error:
             raise PydanticCustomError(UNKNOWN, "{message}", {"message": str(error), "key": key}) from None
 
-    return Chosen(choose, lambda: [get(name) for name in known], f"{{{key}: {default or '...'}}}")
+    return SettingsChoice(choose, lambda: [get(name) for name in known], f"{{{key}: {default or '...'}}}")

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from traceback import walk_tb
 
-from fedbench.base.errors import UserError, told
+from fedbench.base.errors import UserError, describe_error
 
 GROUP = "fedbench.plugins"
 _OUTSIDE: set[str] = set()  # the top-level names of what was imported here
@@ -61,7 +61,7 @@ def _load(module: str, source: str) -> None:
         raise
     except BaseException as error:  # whatever a user's module does wrong, one line says where
         at = f"; {where}" if (where := blame(error)) else ""
-        raise UserError(f"{source}: cannot be imported ({told(error)}{at})") from error
+        raise UserError(f"{source}: cannot be imported ({describe_error(error)}{at})") from error
 
 
 def _on_path(file: Path, source: str) -> str:

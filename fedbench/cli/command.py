@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fedbench.base.errors import UserError, one_line, told
+from fedbench.base.errors import UserError, describe_error, one_line
 from fedbench.base.plugins import blame
 from fedbench.base.signals import Interrupted, interrupt, stop_signals
 from fedbench.base.text import say, without_passwords
@@ -64,7 +64,7 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
 def _answered(error: BaseException) -> int | None:
     """The exit code of an error that one line can tell of; None for any other, and for an end that was meant."""
     if where := blame(error):  # somebody's own code, named with --import
-        say(f"error: {where}: {told(error)}", sys.stderr)
+        say(f"error: {where}: {describe_error(error)}", sys.stderr)
         return WRONG_INPUT
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

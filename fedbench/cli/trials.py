@@ -15,7 +15,7 @@ from fedbench.base.text import say
 from fedbench.cli.command import DONE, FAILED, command_line, deferred_interrupt, print_warning
 from fedbench.cli.progress import RunProgress
 from fedbench.config import TrialConfig, score_rounds
-from fedbench.config.resolve import without_leftovers
+from fedbench.config.resolve import without_obsolete
 from fedbench.data.official import check_data_dir
 from fedbench.simulation import Callback, Record, Simulation, drive
 from fedbench.simulation.checkpoint import Checkpoints, restore, save
@@ -59,7 +59,7 @@ def read_config(options: argparse.Namespace) -> TrialConfig:
     if options.resume and not options.config and not options.set and (options.out / "config.yaml").is_file():
         return stored_config(options.out)
     changes = parse_assignments(options.set)
-    settings = without_leftovers(load_yaml(Path(options.config))) if options.config else {}
+    settings = without_obsolete(load_yaml(Path(options.config))) if options.config else {}
     try:
         return TrialConfig(**merge(settings, changes))
     except ConfigError as error:

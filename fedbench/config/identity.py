@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from fedbench.base.fields import counted
+from fedbench.base.fields import hashed_settings
 from fedbench.base.settings import Settings
 from fedbench.corruptions import CORRUPTIONS
 from fedbench.data.base import DATASETS
@@ -36,10 +36,10 @@ def canonical(config: "TrialConfig") -> Settings:
     """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
     form = config.model_dump(mode="json", exclude={"run", "method", "indicators", *DRAWS})
     form |= {"method": config.method.canonical(), "indicators": canonical_indicators(config.indicators)}
-    form |= {group: counts for group in DRAWS if (counts := counted(getattr(config, group)))}
+    form |= {group: counts for group in DRAWS if (counts := hashed_settings(getattr(config, group)))}
     if config.participants == config.clients.count:
         form.pop("participation", None)  # nothing is drawn
-    form["data"] = counted(config.data)
+    form["data"] = hashed_settings(config.data)
     form["data"] |= {key: form["data"].get(key) for key in ALPHAS}
     form["data"] |= {
         "train_size": config.train_samples,
@@ -51,7 +51,7 @@ def canonical(config: "TrialConfig") -> Settings:
         form["bn"] = "average"
     _normalise_clients(form["clients"], config)
     if config.uses_proxy:
-        form["proxy"] = {**counted(config.proxy), "pool": config.proxy_pool}
+        form["proxy"] = {**hashed_settings(config.proxy), "pool": config.proxy_pool}
         if config.proxy.longtail == 1:
             form["proxy"]["longtail_total"] = "head"
     else:

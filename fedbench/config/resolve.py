@@ -31,7 +31,7 @@ def resolve(settings: Settings) -> Settings:
     return {**merge(defaults, settings), "data": data, "method": given}
 
 
-def without_leftovers(settings: Settings) -> Settings:
+def without_obsolete(settings: Settings) -> Settings:
     """Settings that an earlier version wrote, without what has no meaning any more."""
     kept = {key: dict(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
     run, data = kept.get("run"), kept.get("data")

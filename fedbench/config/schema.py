@@ -8,7 +8,18 @@ from pydantic import Field, ValidationError, model_validator
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.explain import explain
-from fedbench.base.fields import Chosen, Count, Later, NonNegative, Positive, Says, Share, Strict, Whole, one_of
+from fedbench.base.fields import (
+    Count,
+    NonNegative,
+    Positive,
+    SettingsChoice,
+    Share,
+    Strict,
+    UnhashedDefault,
+    ValidValues,
+    Whole,
+    one_of,
+)
 from fedbench.base.settings import Settings, nest
 from fedbench.config.checks import check
 from fedbench.config.engines import AUTO
@@ -32,7 +43,7 @@ class ClientsConfig(Strict):
     """number of clients"""
     participation: Annotated[float, Field(gt=0, le=1)] = Field(default=1.0, title="participation (share of clients)")
     """share of the clients sampled in a round"""
-    train: Annotated[Literal["sampled", "all"], Later()] = "sampled"
+    train: Annotated[Literal["sampled", "all"], UnhashedDefault()] = "sampled"
     """who trains in a round: those that are sampled, or all clients, of whom some are then sampled"""
     epochs: Count = Field(title="local epochs")
     """epochs of local SGD in a round"""
@@ -72,12 +83,12 @@ class ProxyConfig(Strict):
     """images in the proxy set"""
     pool: Whole | None = None
     """images kept out of the test set for it, so that several sizes are scored alike; null for its size"""
-    draw: Annotated[Whole, Later()] = 0
+    draw: Annotated[Whole, UnhashedDefault()] = 0
     """which draw of the images out of a larger pool: all else of a run stays as it is"""
-    rule: Annotated[Literal["own", "authors"], Later()] = "own"
+    rule: Annotated[Literal["own", "authors"], UnhashedDefault()] = "own"
     """how its images are chosen: by a draw of fedbench's own, or the very images that the paper's code draws for the
     seed; either way they are left out of the test set of every method"""
-    source: Annotated[Literal["test", "train"], Later()] = "test"
+    source: Annotated[Literal["test", "train"], UnhashedDefault()] = "test"
     """where its images are from: the test set, or what clients have (and train on, but for their holdout)"""
     longtail: Rho = 1.0
     """rho of a long-tailed proxy set; 1 for a class-balanced one"""
@@ -90,14 +101,14 @@ class ProxyConfig(Strict):
 class InitConfig(Strict):
     """The initial global model."""
 
-    draw: Annotated[Whole, Later()] = 0
+    draw: Annotated[Whole, UnhashedDefault()] = 0
     """which draw of the initial weights; everything else of the seed stays the same"""
 
 
 class BatchesConfig(Strict):
     """The order in which clients see their data."""
 
-    draw: Annotated[Whole, Later()] = 0
+    draw: Annotated[Whole, UnhashedDefault()] = 0
     """which draw of the clients' batches and of random layers in local training; everything else of the seed stays
     the same"""
 
@@ -105,16 +116,16 @@ class BatchesConfig(Strict):
 class ParticipationConfig(Strict):
     """Who takes part in a round."""
 
-    draw: Annotated[Whole, Later()] = 0
+    draw: Annotated[Whole, UnhashedDefault()] = 0
     """which draw of each round's clients, where not all take part; everything else of the seed stays the same"""
 
 
 class RunConfig(Strict):
     """Where and how to compute; not part of the experiment's hash."""
 
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$"), Says("auto, cpu, cuda or cuda:N")] = (
-        "auto"
-    )
+    device: Annotated[
+        str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$"), ValidValues("auto, cpu, cuda or cuda:N")
+    ] = "auto"
     """where it computes: auto, cpu, cuda or cuda:N"""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """CPU threads"""
@@ -123,7 +134,7 @@ class RunConfig(Strict):
 
 
 PartitionChoice = one_of("partition", lambda name: PARTITIONS.get(name).Settings, PARTITIONS)
-IndicatorChoice = Chosen(lambda given: indicator_settings(), lambda: [indicator_settings()])
+IndicatorChoice = SettingsChoice(lambda given: indicator_settings(), lambda: [indicator_settings()])
 
 
 class TrialConfig(Strict):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from fedbench.base.fields import Positive, Whole, counted
+from fedbench.base.fields import Positive, Whole, hashed_settings
 from fedbench.methods.base import Cohort, Method, Server, State, Update, register_method, size_weighted
 from fedbench.methods.learned import PAPER_BN, LearnedSettings, Swa, WeightLearner
 
@@ -23,7 +23,7 @@ class AttentiveLAWSettings(LearnedSettings):
     def canonical(self) -> dict[str, object]:
         """Without SWA, its settings change nothing."""
         unused = set() if self.swa else {"swa_start", "swa_lr"}
-        return counted(self, unused)
+        return hashed_settings(self, unused)
 
 
 @register_method()

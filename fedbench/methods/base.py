@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.fields import Strict, counted, fixed_name, one_of
+from fedbench.base.fields import Strict, fixed_name, hashed_settings, one_of
 from fedbench.base.registry import Registry, with_brackets
 from fedbench.base.tensors import on_device
 from fedbench.models import FlatModel, Layers
@@ -76,7 +76,7 @@ class MethodSettings(Strict):
 
     def canonical(self) -> dict[str, object]:
         """The settings that can change a result, for the hash."""
-        return counted(self)
+        return hashed_settings(self)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fedbench.base.fields import Later
+from fedbench.base.fields import UnhashedDefault
 from fedbench.methods.base import (
     Cohort,
     Method,
@@ -19,7 +19,7 @@ class FedAvgSettings(MethodSettings):
     """Controls: for methods that do without data sizes, and for methods that use the proxy set's labels."""
 
     name: Literal["fedavg"] = "fedavg"
-    weights: Annotated[Literal["uniform", "size"], Later()] = "size"
+    weights: Annotated[Literal["uniform", "size"], UnhashedDefault()] = "size"
     """of clients in the mean: all the same, or by data size"""
     proxy_client: bool | Literal["repeated"] = False
     """train on the proxy set as one more client; repeated: with its images repeated up to an average client's number"""

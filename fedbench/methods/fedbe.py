@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from fedbench.base.fields import Later, Whole
+from fedbench.base.fields import UnhashedDefault, Whole
 from fedbench.base.tensors import on_device
 from fedbench.methods.base import Cohort, Method, ProxyUse, Server, State, Update, register_method
 from fedbench.methods.finetune import FinetuneSettings, Teacher, distil
@@ -24,7 +24,7 @@ class FedBESettings(FinetuneSettings):
     """server epochs over the proxy set"""
     samples: Whole = 10
     """number of models drawn from the Gaussian"""
-    teacher_mode: Annotated[Literal["eval", "train"], Later()] = "eval"
+    teacher_mode: Annotated[Literal["eval", "train"], UnhashedDefault()] = "eval"
     """whether batch norm in teachers that are no clients goes by averaged statistics, or by those of each batch"""
 
     @property

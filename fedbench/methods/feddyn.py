@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from fedbench.base.fields import Later, Positive
+from fedbench.base.fields import Positive, UnhashedDefault
 from fedbench.methods.base import Cohort, Correction, Method, MethodSettings, Server, State, Update, register_method
 
 
@@ -17,9 +17,9 @@ class FedDynSettings(MethodSettings):
     """strength of the regulariser"""
     clip: Positive | None = None
     """largest norm of a local gradient (its authors use 10); null for none"""
-    distance: Annotated[Literal["squared", "plain"], Later()] = "squared"
+    distance: Annotated[Literal["squared", "plain"], UnhashedDefault()] = "squared"
     """what clients add to their loss: a/2 times the squared distance to the global model, or times the distance"""
-    mean: Annotated[Literal["uniform", "size"], Later()] = "uniform"
+    mean: Annotated[Literal["uniform", "size"], UnhashedDefault()] = "uniform"
     """over the cohort: equal weights, or by data sizes"""
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedbench.base.fields import Count, Later, Positive, Whole
+from fedbench.base.fields import Count, Positive, UnhashedDefault, Whole
 from fedbench.methods.base import Cohort, MethodSettings, Server, State, Update, size_weighted
 from fedbench.methods.optimisers import Adam, Optimiser, Sgd
 
@@ -35,9 +35,9 @@ class FinetuneSettings(MethodSettings):
     """server epochs over the proxy set"""
     steps: Whole | None = None
     """at most so many server steps in all; null for no cap"""
-    optimizer: Annotated[Literal["adam", "sgd"], Later()] = "adam"
+    optimizer: Annotated[Literal["adam", "sgd"], UnhashedDefault()] = "adam"
     """the server's; SGD has the clients' momentum and weight decay"""
-    optimizer_state: Annotated[Literal["fresh", "keep"], Later()] = "fresh"
+    optimizer_state: Annotated[Literal["fresh", "keep"], UnhashedDefault()] = "fresh"
     """whether the optimiser starts anew in every round, or lives on"""
     lr: Positive | None = 1e-3
     """learning rate of the server's optimiser; null for the clients' of the first round"""

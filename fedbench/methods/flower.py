@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.explain import validated
-from fedbench.base.fields import Says
+from fedbench.base.fields import ValidValues
 from fedbench.base.fingerprint import fingerprint
 from fedbench.methods.base import (
     Cohort,
@@ -56,7 +56,9 @@ class FlowerSettings(MethodSettings):
     name: Literal["flower"] = "flower"
     strategy: str = "FedAvg"
     """a class of flwr.serverapp.strategy, or the dotted path of one's own, `my_package.MyStrategy`"""
-    arguments: Annotated[dict[str, Argument], Says("arguments of the strategy, such as {num_malicious_nodes: 4}")] = {}
+    arguments: Annotated[
+        dict[str, Argument], ValidValues("arguments of the strategy, such as {num_malicious_nodes: 4}")
+    ] = {}
     """arguments of the class, `method.arguments.KEY`"""
 
     @property

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from torch.optim.swa_utils import SWALR
 
-from fedbench.base.fields import Count, Later, Positive, Whole
+from fedbench.base.fields import Count, Positive, UnhashedDefault, Whole
 from fedbench.methods.base import BatchNormRule, Cohort, MethodSettings, PathPoint, ProxyUse, Server, Update
 from fedbench.methods.optimisers import Adam
 
@@ -57,7 +57,7 @@ class LearnedSettings(MethodSettings):
 class LearnedGammaSettings(LearnedSettings):
     """Settings of methods that learn gamma."""
 
-    max_gamma: Annotated[AtLeastOne | None, Later()] = None
+    max_gamma: Annotated[AtLeastOne | None, UnhashedDefault()] = None
     """the largest gamma that may be learned, at least 1: a larger one is set back to it after each server step; null
     for no bound"""
 

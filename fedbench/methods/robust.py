@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedbench.base.fields import counted
+from fedbench.base.fields import hashed_settings
 from fedbench.methods.base import Cohort, MethodSettings, Update
 from fedbench.methods.geometry import blocks, gram, symmetric
 
@@ -67,7 +67,7 @@ class RobustSettings(MethodSettings):
 
     def canonical(self) -> dict[str, object]:
         """The share f does not count where it is not used."""
-        return counted(self, () if self.needed else ("f",))
+        return hashed_settings(self, () if self.needed else ("f",))
 
 
 @dataclass(frozen=True)

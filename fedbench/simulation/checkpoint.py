@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedbench.base.errors import told
+from fedbench.base.errors import describe_error
 from fedbench.base.files import write_bytes
 from fedbench.simulation.drive import Callback
 from fedbench.simulation.environment import Environment, route
@@ -59,7 +59,7 @@ def restore(simulation: Simulation, folder: Path) -> list[str]:
         except (MemoryError, torch.OutOfMemoryError):  # says nothing about the checkpoint
             raise
         except Exception as error:  # whatever a state of another version leads to
-            complaints.append(f"{path}: a checkpoint that cannot be used is passed over ({told(error)})")
+            complaints.append(f"{path}: a checkpoint that cannot be used is passed over ({describe_error(error)})")
             with suppress(OSError):
                 path.rename(path.with_suffix(UNUSABLE))
     return complaints

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedbench.base.errors import UserError, told
+from fedbench.base.errors import UserError, describe_error
 from fedbench.base.rng import generator, numbered
 from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
@@ -28,7 +28,7 @@ def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
     except UserError:
         raise
     except Exception as error:  # of somebody's own loader
-        raise UserError(f"{what}: cannot be read ({told(error)})") from error
+        raise UserError(f"{what}: cannot be read ({describe_error(error)})") from error
     if not isinstance(arrays, tuple) or len(arrays) != 4 or not all(isinstance(part, np.ndarray) for part in arrays):
         raise UserError(f"{what}: its loader gave {type(arrays).__name__}; expected Arrays of four numpy arrays")
     arrays = Arrays(*arrays)

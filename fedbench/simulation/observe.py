@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from fedbench.base.errors import UserError, told
+from fedbench.base.errors import UserError, describe_error
 from fedbench.base.plugins import blame
 from fedbench.indicators import INDICATORS, Indicator, Moment, RoundMoment
 from fedbench.indicators.base import Observation, Rows
@@ -81,7 +81,7 @@ def _named(indicator: Indicator[Any], what: str) -> Iterator[None]:
         raise
     except Exception as error:
         at = f"; {where}" if (where := blame(error)) else ""
-        raise UserError(f"indicator '{indicator.name}': {what} failed ({told(error)}{at})") from error
+        raise UserError(f"indicator '{indicator.name}': {what} failed ({describe_error(error)}{at})") from error
 
 
 def _complaint(indicator: Indicator[Any], seen: Any) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
-from fedbench.base.fields import first_twice
+from fedbench.base.fields import first_duplicate
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
@@ -235,7 +235,7 @@ def _points(key: str, axis: Axis, where: str) -> list[Point]:
     if not axis:
         raise ConfigError(f"{where}: grid.{key} is empty")
     labels = [text_label(label) for label in axis]
-    if twice := first_twice(labels):
+    if twice := first_duplicate(labels):
         raise ConfigError(f"{where}: grid.{key}: {twice[0]} stands twice; name it once")
     if isinstance(axis, Mapping):
         return [(label, nest(settings, f"{where}: grid.{key}.{label}")) for label, settings in axis.items()]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Protocol, cast
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fedbench.base.errors import ConfigError
-from fedbench.base.fields import Chosen, Says, Strict, once, wrong
+from fedbench.base.fields import SettingsChoice, Strict, ValidValues, invalid, no_duplicates
 from fedbench.base.settings import Settings, merge, nest
 
 Value = str | int | float | bool | None
@@ -21,7 +21,7 @@ class ParameterSpec(Strict):
     """A parameter as a file has it; a kind adds its values under its own name."""
 
     kind: ClassVar[str]
-    when: Annotated[dict[str, Value | list[Value]], Says("keys and values, such as {method.name: fedprox}")] = {}
+    when: Annotated[dict[str, Value | list[Value]], ValidValues("keys and values, such as {method.name: fedprox}")] = {}
     """other keys and the value, or values, that they must have for this one to apply"""
 
     @property
@@ -38,15 +38,15 @@ class RangeSpec(ParameterSpec):
         low, high = cast(tuple[float, float], self.values)
         given = f"{self.kind} = {[low, high]}"
         if low > high:
-            raise wrong(f"{given}: low is above high; must be [low, high]")
+            raise invalid(f"{given}: low is above high; must be [low, high]")
         if low == high:
-            raise wrong(f"{given}: an empty range; put {low} into base, or widen it")
+            raise invalid(f"{given}: an empty range; put {low} into base, or widen it")
         if self.kind == "loguniform" and low <= 0:
-            raise wrong(f"{given}: a logarithm needs numbers above 0; raise low, or use uniform")
+            raise invalid(f"{given}: a logarithm needs numbers above 0; raise low, or use uniform")
         return self
 
 
-Ends = Annotated[list[float], Field(min_length=2, max_length=2), Says("[low, high], two numbers")]
+Ends = Annotated[list[float], Field(min_length=2, max_length=2), ValidValues("[low, high], two numbers")]
 
 
 class UniformSpec(RangeSpec):
@@ -67,7 +67,7 @@ class IntSpec(RangeSpec):
     """A whole number between two ends."""
 
     kind = "int"
-    int: Annotated[list[builtins.int], Field(min_length=2, max_length=2), Says("[low, high], two whole numbers")]
+    int: Annotated[list[builtins.int], Field(min_length=2, max_length=2), ValidValues("[low, high], two whole numbers")]
     step: Annotated[builtins.int, Field(ge=1)] = 1
     """between neighbouring values"""
 
@@ -77,7 +77,10 @@ class ChoiceSpec(ParameterSpec):
 
     kind = "choice"
     choice: Annotated[
-        list[Value], Field(min_length=1), AfterValidator(once), Says("a list of values that is not empty")
+        list[Value],
+        Field(min_length=1),
+        AfterValidator(no_duplicates),
+        ValidValues("a list of values that is not empty"),
     ]
 
 
@@ -89,7 +92,7 @@ KINDS: Mapping[str, type[ParameterSpec]] = {
 def _kind(given: Mapping[str, Any]) -> type[ParameterSpec]:
     kinds = [kind for kind in KINDS if kind in given]
     if len(kinds) != 1:
-        raise wrong(f"{dict(given)}: must have one of {', '.join(KINDS)}, such as {EXAMPLE}")
+        raise invalid(f"{dict(given)}: must have one of {', '.join(KINDS)}, such as {EXAMPLE}")
     return KINDS[kinds[0]]
 
 
@@ -99,11 +102,11 @@ def _listed(given: Any) -> Any:
 
 def _not_empty(given: dict[str, Any]) -> dict[str, Any]:
     if not given:
-        raise wrong(f"is empty; name what to search, such as clients.lr: {EXAMPLE}")
+        raise invalid(f"is empty; name what to search, such as clients.lr: {EXAMPLE}")
     return given
 
 
-OneParameter = Annotated[ParameterSpec, Chosen(_kind, KINDS.values, EXAMPLE)]
+OneParameter = Annotated[ParameterSpec, SettingsChoice(_kind, KINDS.values, EXAMPLE)]
 Parameters = Annotated[  # by key; a key may have several, each with a condition of its own
     dict[str, Annotated[list[OneParameter], BeforeValidator(_listed), Field(min_length=1)]], AfterValidator(_not_empty)
 ]

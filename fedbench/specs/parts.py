@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fedbench.base.errors import unknown
 from fedbench.base.explain import is_key, keys
-from fedbench.base.fields import Count, Strict, wrong
+from fedbench.base.fields import Count, Strict, invalid
 from fedbench.base.registry import Registry
 from fedbench.config import TrialConfig, score_rounds
 from fedbench.metrics import METRICS
@@ -17,14 +17,14 @@ from fedbench.specs.names import Show, Where
 
 def _metric(name: str) -> str:
     if name not in METRICS:
-        raise wrong(unknown("metric", name, METRICS))
+        raise invalid(unknown("metric", name, METRICS))
     return name
 
 
 def _curve(name: str) -> str:
     known = columns()
     if name not in known:
-        raise wrong(unknown("column or indicator", name, known))
+        raise invalid(unknown("column or indicator", name, known))
     return name
 
 
@@ -63,7 +63,7 @@ class RanksSpec(Strict):
 
 def _setting(key: str) -> str:
     if key != "seed" and not is_key(TrialConfig, key):
-        raise wrong(unknown("setting", key, keys(TrialConfig)))
+        raise invalid(unknown("setting", key, keys(TrialConfig)))
     return key
 
 
@@ -103,12 +103,12 @@ class TableSpec(Strict):
     @model_validator(mode="after")
     def _check(self) -> "TableSpec":
         if twice := [axis for axis in self.axes if self.axes.count(axis) > 1]:
-            raise wrong(f"{twice[0]} stands twice in rows and columns; name it once")
+            raise invalid(f"{twice[0]} stands twice in rows and columns; name it once")
         ways = ["row", "column", *self.rows, *self.columns]
         if self.best is not None and self.best not in ways:
-            raise wrong(f"best = {self.best!r}: must be one of {', '.join(ways)}")
+            raise invalid(f"best = {self.best!r}: must be one of {', '.join(ways)}")
         if self.pool and (len(self.columns) != 1 or not all(METRICS.get(name).pool for name in self.metrics)):
-            raise wrong("pool: needs one column axis, and metrics that can be pooled")
+            raise invalid("pool: needs one column axis, and metrics that can be pooled")
         return self
 
     @property
@@ -139,7 +139,7 @@ class PlotSpec(Strict):
     @model_validator(mode="after")
     def _check_axes(self) -> "PlotSpec":
         if twice := [axis for axis in self.axes if self.axes.count(axis) > 1]:
-            raise wrong(f"{twice[0]} stands for two things; name another axis for one of them")
+            raise invalid(f"{twice[0]} stands for two things; name another axis for one of them")
         return self
 
     @property

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field
 
 from fedbench.base.errors import ConfigError, UserError, unknown
-from fedbench.base.fields import Seeds, Strict, once
+from fedbench.base.fields import Seeds, Strict, no_duplicates
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.specs.changes import check_changes, counted
@@ -31,7 +31,7 @@ class SpaceScale(Strict):
     """What a scale changes: base settings are merged, the rest replaces."""
 
     base: dict[str, Any] = {}
-    methods: Annotated[list[str], Field(min_length=1), AfterValidator(once)] | None = None
+    methods: Annotated[list[str], Field(min_length=1), AfterValidator(no_duplicates)] | None = None
     trials: Budget | None = None
     rounds: Budget | None = None
     suggestion_seeds: Seeds | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, model_validator
 
 from fedbench.base.errors import unknown
-from fedbench.base.fields import Seeds, Strict, one_of, wrong
+from fedbench.base.fields import Seeds, Strict, invalid, one_of
 from fedbench.metrics import METRICS
 from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
 from fedbench.specs.parts import (
@@ -127,10 +127,10 @@ class Study(Strict):
             return self
         for name in reference.tables:
             if name not in self.tables:
-                raise wrong(f"reference: {unknown('table', name, self.tables)}")
+                raise invalid(f"reference: {unknown('table', name, self.tables)}")
             if left := [m for m in self.tables[name].metrics if reference.tolerance_of(name, m) is None]:
-                raise wrong(f"reference.tolerance: has none for {left[0]} (table {name})")
+                raise invalid(f"reference.tolerance: has none for {left[0]} (table {name})")
         for name in reference.tolerance if isinstance(reference.tolerance, dict) else ():
             if name not in self.tables and name not in METRICS:
-                raise wrong(f"reference.tolerance: {unknown('metric or table', name, [*METRICS, *self.tables])}")
+                raise invalid(f"reference.tolerance: {unknown('metric or table', name, [*METRICS, *self.tables])}")
         return self

@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fedbench.base.errors import UserError, told
+from fedbench.base.errors import UserError, describe_error
 from fedbench.base.packs import LARGEST_FILE, read
 from fedbench.base.settings import Settings, nest, parse_yaml
 from fedbench.config import LAST_ROUNDS, score_rounds
@@ -87,7 +87,7 @@ class StoredTrial:
         except FileNotFoundError:
             return pd.DataFrame()
         except ValueError as error:  # pandas' own errors are such
-            raise DamagedError(self.hash, f"{name}.csv is not a table ({told(error)})") from error
+            raise DamagedError(self.hash, f"{name}.csv is not a table ({describe_error(error)})") from error
         for column in (*COLUMNS.get(name, ()), *(table if name == ROUNDS else ())):
             if column not in table or not pd.api.types.is_numeric_dtype(table[column]):
                 raise DamagedError(self.hash, f"{name}.csv has no numbers in its column '{column}'")

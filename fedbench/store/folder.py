@@ -14,7 +14,7 @@ from fedbench.base.errors import UserError
 from fedbench.base.files import read_bytes, scratch, write_bytes, write_json, write_text
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.config import TrialConfig
-from fedbench.config.resolve import without_leftovers
+from fedbench.config.resolve import without_obsolete
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.environment import Environment, environment, route
 from fedbench.simulation.observe import final_tables
@@ -172,7 +172,7 @@ def stored_config(folder: Path) -> TrialConfig:
     settings = load_yaml(folder / "config.yaml")
     if not settings:
         raise UserError(f"{folder / 'config.yaml'}: empty; name the run's settings with --config or --set")
-    return TrialConfig(**without_leftovers(settings))
+    return TrialConfig(**without_obsolete(settings))
 
 
 def summary(simulation: Simulation) -> dict[str, Any]:

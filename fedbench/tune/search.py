@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from ray import tune
 from ray.tune.search import Searcher
 
-from fedbench.base.errors import ConfigError, told
+from fedbench.base.errors import ConfigError, describe_error
 from fedbench.base.settings import merge
 from fedbench.base.signals import interrupt, stop_signals
 from fedbench.config import TrialConfig
@@ -57,7 +57,7 @@ class FederatedSuggestion(Worker):
         except ConfigError as error:
             status, reason, score = "impossible", str(error), {}
         except Exception as error:
-            status, reason, score = "failed", told(error), {}
+            status, reason, score = "failed", describe_error(error), {}
         self._log(status + (f" ({reason})" if reason else ""))
         yield {"round": round_, "status": status, "reason": reason, **score, "done": True}
 

@@ -5,7 +5,7 @@ from pydantic import Field, model_validator
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.explain import fields, is_key, keys, validated
-from fedbench.base.fields import Says, Seeds, Strict, Whole, one_of, wrong
+from fedbench.base.fields import Seeds, Strict, ValidValues, Whole, invalid, one_of
 from fedbench.base.registry import Registry
 
 
@@ -22,7 +22,7 @@ class Circle(Shape):
 class Square(Shape):
     kind: Literal["square"] = "square"
     side: Whole = 1
-    corner: Annotated[list[int], Says("two whole numbers")] = [0, 0]
+    corner: Annotated[list[int], ValidValues("two whole numbers")] = [0, 0]
 
 
 SHAPES: Registry[type[Shape]] = Registry("shape", home="tests.base")
@@ -41,7 +41,7 @@ class Drawing(Strict):
     @model_validator(mode="after")
     def _check(self) -> "Drawing":
         if self.title == "bad":
-            raise wrong("a drawing must not be called bad")
+            raise invalid("a drawing must not be called bad")
         return self
 
 

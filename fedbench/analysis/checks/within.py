@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedbench.analysis.checks.base import Check, Evidence, Group, register_check
-from fedbench.base.fields import wrong
+from fedbench.base.fields import invalid
 
 INFINITE = float("inf")
 
@@ -24,9 +24,9 @@ class Within(Check):
     @model_validator(mode="after")
     def _check_bounds(self) -> "Within":
         if (self.low, self.high) == (-INFINITE, INFINITE):
-            raise wrong("needs a bound; give it low, or high, or both")
+            raise invalid("needs a bound; give it low, or high, or both")
         if self.low >= self.high:
-            raise wrong(f"low = {self.low:g}: must be below high, {self.high:g}")
+            raise invalid(f"low = {self.low:g}: must be below high, {self.high:g}")
         return self
 
     def evidence(self, group: Group) -> Evidence:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbench.base.errors import UserError
-from fedbench.base.fields import Count, Later, Positive, Share, Strict, Whole, fixed_name
+from fedbench.base.fields import Count, Positive, Share, Strict, UnhashedDefault, Whole, fixed_name
 from fedbench.base.registry import Registry, with_brackets
 from fedbench.data.classes import Indices, Labels
 
@@ -33,7 +33,7 @@ class DataSettings(Strict):
     """use fewer test images, classes in proportion; null for all"""
     validation: Share = 0.0
     """share of the training data kept out; its score is recorded beside the test score"""
-    draw: Annotated[Whole, Later()] = 0
+    draw: Annotated[Whole, UnhashedDefault()] = 0
     """which draw of the partition and of the clients' holdouts; everything else of the seed stays the same"""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedbench.analysis.values import values_by_seed
-from fedbench.base.fields import wrong
+from fedbench.base.fields import invalid
 from fedbench.metrics import METRICS
 from fedbench.render.plots.base import Plot, Scene, all_seeds, register_plot
 from fedbench.render.plots.sweep import axis_name
@@ -53,7 +53,9 @@ class Worst(Plot):
     @model_validator(mode="after")
     def _check(self) -> "Worst":
         if METRICS.get(self.value).better is None:
-            raise wrong(f"value = {self.value!r}: of it nothing is the worst; must be a metric that is better or worse")
+            raise invalid(
+                f"value = {self.value!r}: of it nothing is the worst; must be a metric that is better or worse"
+            )
         return self
 
     @property

@@ -305,7 +305,11 @@ METHODS: dict[str, tuple[str, str, str]] = {
     "stops": (MEAN, "next(iter([]))", "own_stops.py, line 16, in aggregate: RuntimeError: generator raised StopIter"),
     "exits": (MEAN, "exit(0)", "own_exits.py, line 16, in aggregate: SystemExit: 0"),
     "base": ("import torch", "raise GeneratorExit", "cannot be imported (GeneratorExit:; own_base.py, line 1)"),
-    "mute": (HOOKS, "class E(Exception): __str__ = None\n    raise E", "cannot be imported (E: its message cannot be shown;"),
+    "mute": (
+        HOOKS,
+        "class E(Exception): __str__ = None\n    raise E",
+        "cannot be imported (E: its message cannot be shown;",
+    ),
     "unasked": (MEAN, "cohort.losses", "line 16, in aggregate: RuntimeError: a rule used the clients' loss without"),
     "start": (HOOKS, "def start(self, n, w): pass", "Wrong.start: state must be tensors by name, is a NoneType"),
     "tensor": (HOOKS, "def correction(self, s, c, w): return w", "Wrong.correction: must return a Correction or None"),

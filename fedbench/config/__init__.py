@@ -1,4 +1,4 @@
-"""TrialConfig: every setting of one federated run, typed, resolved, checked and hashed."""
+"""TrialConfig holds all settings of one federated run; this package resolves, checks and hashes them."""
 
 from fedbench.config.identity import LAST_ROUNDS, score_rounds
 from fedbench.config.schema import RunConfig, TrialConfig

@@ -1,4 +1,4 @@
-"""Everything that two settings can get wrong between them."""
+"""Checks of settings that depend on one another."""
 
 from typing import TYPE_CHECKING, get_args
 
@@ -17,48 +17,50 @@ if TYPE_CHECKING:
 
 
 def check(config: "TrialConfig") -> None:
-    """Raise ConfigError for the first that is wrong."""
+    """Raise ConfigError for the first conflict between settings."""
     data, dataset, n = config.data, config.dataset, config.clients.count
     named("model", config.model, MODELS.get)
     if MODELS.version(config.model) is not None and (
-        complaint := wrong_output(config.model, dataset.shape, dataset.num_classes)
+        problem := wrong_output(config.model, dataset.shape, dataset.num_classes)
     ):
-        raise ConfigError(f"model '{config.model}': {complaint}")
-    _ = config.uses_batch_norm  # builds the model, without memory: an error if it does not fit the images
-    if complaint := PARTITIONS.get(data.partition).check(n):
-        raise ConfigError(f"clients.count = {n}: {complaint} with data.partition={data.partition}")
+        raise ConfigError(f"model '{config.model}': {problem}")
+    _ = config.uses_batch_norm  # builds the model without memory; raises an error if it does not fit the images
+    if problem := PARTITIONS.get(data.partition).check(n):
+        raise ConfigError(f"clients.count = {n}: {problem} with data.partition={data.partition}")
     for key, given, total in (
         ("train_size", data.train_size, dataset.train_size),
         ("test_size", data.test_size, dataset.test_size),
     ):
         if given is not None and given > total:
-            raise ConfigError(f"data.{key} = {given}: {dataset.name} has {total} images there; must be at most {total}")
+            raise ConfigError(
+                f"data.{key} = {given}: {dataset.name} has {total} of these images; must be at most {total}"
+            )
     if n > (left := config.train_samples - config.validation_samples):
         raise ConfigError(f"clients.count = {n}: more clients than training samples; must be at most {left}")
     for _, indicator in INDICATORS.items():
-        if complaint := indicator.check(config.indicators, n, config.participants):
-            raise ConfigError(complaint)
-    check_wishes(config.method)
-    if complaint := config.method.check(config.participants):
-        raise ConfigError(complaint)
+        if problem := indicator.check(config.indicators, n, config.participants):
+            raise ConfigError(problem)
+    check_requirements(config.method)
+    if problem := config.method.check(config.participants):
+        raise ConfigError(problem)
     check_corruption(config)
     check_proxy(config)
     if config.run.engine != AUTO:
         named("run.engine", config.run.engine, ENGINES.get)
 
 
-def check_wishes(method: MethodSettings) -> None:
-    """What a method asks for must exist."""
-    for key, wishes, known in (
+def check_requirements(method: MethodSettings) -> None:
+    """Check that a method's `proxy_use` and `reports` have known values."""
+    for key, given, known in (
         ("proxy_use", (method.proxy_use,), get_args(ProxyUse)),
         ("reports", method.reports, get_args(Report)),
     ):
-        if wrong := [wish for wish in wishes if wish not in known]:
+        if wrong := [value for value in given if value not in known]:
             raise ConfigError(f"method '{method.name}': {key} = {wrong[0]!r}: must be one of {', '.join(known)}")
 
 
 def check_corruption(config: "TrialConfig") -> None:
-    """It must be known, and have a scale if one is set."""
+    """Check that the corruption is known, and that it has a scale if `clients.corruption_scale` is set."""
     clients = config.clients
     corruption = named("clients.corruption", clients.corruption, CORRUPTIONS.get)
     if clients.corruption_scale is not None and corruption.default_scale(config.participants, 1) is None:
@@ -67,7 +69,11 @@ def check_corruption(config: "TrialConfig") -> None:
 
 
 def check_authors_rule(config: "TrialConfig") -> None:
-    """The draw of the paper's code takes as many images of each class from the whole test set, and has no variants."""
+    """Check the proxy set's settings for `proxy.rule=authors`.
+
+    The paper's code draws the same number of images of every class from the whole test set. It has no long tail, no
+    separate pool and no other draws, so these settings must have the values that mean "none".
+    """
     proxy, classes = config.proxy, config.dataset.num_classes
     for key, given, right in (
         ("proxy.pool", config.proxy_pool, proxy.size),
@@ -76,32 +82,36 @@ def check_authors_rule(config: "TrialConfig") -> None:
         ("proxy.source", proxy.source, "test"),
     ):
         if given != right:
-            raise ConfigError(f"{key} = {given}: proxy.rule=authors knows no other than {right}; must be {right}")
+            raise ConfigError(f"{key} = {given}: proxy.rule=authors does not support it; must be {right}")
     if proxy.size % classes:
         raise ConfigError(
-            f"proxy.size = {proxy.size}: proxy.rule=authors takes as many images of each class; "
+            f"proxy.size = {proxy.size}: proxy.rule=authors takes the same number of images of every class; "
             f"must be a multiple of {classes}"
         )
 
 
 def check_proxy(config: "TrialConfig") -> None:
-    """The proxy set must exist where it is used, fit into its pool, and leave images to score on."""
+    """Check that the proxy set exists if it is used, fits into its pool, and leaves test images for evaluation."""
     test, proxy, pool = config.test_samples, config.proxy, config.proxy_pool
     if config.uses_proxy and proxy.size == 0:
         user = f"method.name={config.method.name}" if config.method.proxy_use != "none" else "bn=proxy"
         raise ConfigError(f"proxy.size = 0: {user} needs a proxy set; must be a whole number at least 1")
     if proxy.size >= test:
         raise ConfigError(
-            f"proxy.size = {proxy.size}: drawn from {test} test images, some must be left; must be below {test}"
+            f"proxy.size = {proxy.size}: leaves none of {test} test images for evaluation; must be below {test}"
         )
     if pool >= test:
-        raise ConfigError(f"proxy.pool = {pool}: leaves none of {test} test images to score on; must be below {test}")
+        raise ConfigError(
+            f"proxy.pool = {pool}: leaves none of {test} test images for evaluation; must be below {test}"
+        )
     if proxy.rule == "authors":
         check_authors_rule(config)
     if not config.uses_proxy:
         return
     if proxy.source == "train" and pool > (most := config.train_samples - config.validation_samples):
-        raise ConfigError(f"proxy.source = train: clients have {most} images; proxy.size and proxy.pool: at most that")
+        raise ConfigError(
+            f"proxy.source = train: clients have {most} images; proxy.size and proxy.pool must be at most {most}"
+        )
     if proxy.draw and proxy.longtail == 1 and pool == proxy.size:
         raise ConfigError(
             f"proxy.draw = {proxy.draw}: all {pool} images of the pool are drawn; must be 0, or proxy.pool above {pool}"
@@ -110,7 +120,7 @@ def check_proxy(config: "TrialConfig") -> None:
         raise ConfigError(f"proxy.pool = {pool}: smaller than the proxy set; must be at least {proxy.size}")
     if proxy.longtail > 1 and not any(config.proxy_counts):
         raise ConfigError(
-            f"proxy.size = {proxy.size}: leaves no image of any class with proxy.longtail={proxy.longtail}"
+            f"proxy.size = {proxy.size}: too small to have an image of any class with proxy.longtail={proxy.longtail}"
         )
     if proxy.longtail > 1 and pool < (need := max(config.proxy_counts) * config.dataset.num_classes):
-        raise ConfigError(f"proxy.pool = {pool}: too small for this long tail's first class; must be at least {need}")
+        raise ConfigError(f"proxy.pool = {pool}: too small for the long tail's largest class; must be at least {need}")

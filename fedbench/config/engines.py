@@ -1,9 +1,9 @@
-"""The names that `run.engine` takes; the engines themselves are the simulator's, and are found by lying there."""
+"""The registry of engines, which `run.engine` names. Their implementations are in `fedbench.simulation.engines`."""
 
 from typing import Any
 
 from fedbench.base.registry import Registry
 
-AUTO = "auto"  # leaves the choice to the device
+AUTO = "auto"  # the engine is chosen by the device
 
 ENGINES: Registry[type[Any]] = Registry("engine", home="fedbench.simulation.engines")

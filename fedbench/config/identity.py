@@ -1,4 +1,4 @@
-"""What makes two configs the same experiment: the canonical form, and its hash."""
+"""The canonical form of a config and its hash, which are equal for configs of the same experiment."""
 
 import hashlib
 import json
@@ -16,29 +16,29 @@ from fedbench.models import MODELS
 if TYPE_CHECKING:
     from fedbench.config.schema import TrialConfig
 
-LAST_ROUNDS = 10  # these are always evaluated, and the final score is never the mean of more
-FEWEST_SCORED = 3
+LAST_ROUNDS = 10  # the last 10 rounds are always evaluated; the final score is the mean of at most that many
+FEWEST_SCORED = 3  # rounds
 
-# Raised by hand whenever the same config gives other results than before (tests/test_golden.py tells).
+# Raise it whenever the same config gives other results than before; tests/test_golden.py fails until then.
 SIMULATION_VERSION = 1
 
-DRAWS = ("init", "batches", "participation")  # groups that came after trials had been stored, and hold draws alone
-PAPERS_CORRUPTION = "swap"  # the only one there was, when it had no name in the form
-ALPHAS = ("alpha", "alpha2")  # null in the form of partitions that have none
+DRAWS = ("init", "batches", "participation")  # groups that are left out of the form if default
+PAPERS_CORRUPTION = "swap"  # left out of the form: it was the only corruption when the form was defined
+ALPHAS = ("alpha", "alpha2")  # null in the form if the partition does not have the setting
 
 
 def score_rounds(rounds: int) -> int:
-    """How many last rounds the final score of a run is the mean of: a tenth of all, but at least 3 and at most 10."""
+    """The number of last rounds whose mean is a run's final score: a tenth of all, but at least 3 and at most 10."""
     return min(rounds, LAST_ROUNDS, max(FEWEST_SCORED, rounds // 10))
 
 
 def canonical(config: "TrialConfig") -> Settings:
-    """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
+    """The config as plain data, without `run`; settings that cannot change a result have a fixed value."""
     form = config.model_dump(mode="json", exclude={"run", "method", "indicators", *DRAWS})
     form |= {"method": config.method.canonical(), "indicators": canonical_indicators(config.indicators)}
     form |= {group: counts for group in DRAWS if (counts := hashed_settings(getattr(config, group)))}
     if config.participants == config.clients.count:
-        form.pop("participation", None)  # nothing is drawn
+        form.pop("participation", None)  # all clients take part, so nothing is drawn
     form["data"] = hashed_settings(config.data)
     form["data"] |= {key: form["data"].get(key) for key in ALPHAS}
     form["data"] |= {
@@ -46,7 +46,7 @@ def canonical(config: "TrialConfig") -> Settings:
         "test_size": config.test_samples,
         "validation": config.validation_samples,
     }
-    form["eval_every"] = min(config.eval_every, max(1, config.rounds - LAST_ROUNDS + 1))  # larger ones skip no more
+    form["eval_every"] = min(config.eval_every, max(1, config.rounds - LAST_ROUNDS + 1))  # larger values skip as many
     if not config.uses_batch_norm:
         form["bn"] = "average"
     _normalise_clients(form["clients"], config)
@@ -57,7 +57,7 @@ def canonical(config: "TrialConfig") -> Settings:
     else:
         form["proxy"] = {"pool": config.proxy_pool}
         if config.proxy.rule != "own" and config.proxy_pool:
-            form["proxy"]["rule"] = config.proxy.rule  # it decides which images are scored
+            form["proxy"]["rule"] = config.proxy.rule  # it determines which images are left for evaluation
     form["versions"] = versions(config)
     return form
 
@@ -74,7 +74,10 @@ def _normalise_clients(clients: Settings, config: "TrialConfig") -> None:
 
 
 def _corruption(name: str, scale: float | None, config: "TrialConfig") -> Settings:
-    """What counts of a corruption: nothing of the paper's or where no client is corrupted, no scale that is its own."""
+    """The corruption's part of the canonical form.
+
+    It is empty if no client is corrupted or for the paper's corruption. The scale is left out if it is the default.
+    """
     if not config.corrupted_clients or name == PAPERS_CORRUPTION:
         return {}
     m, corruption = config.participants + config.method.proxy_as_client, CORRUPTIONS.get(name)
@@ -83,8 +86,8 @@ def _corruption(name: str, scale: float | None, config: "TrialConfig") -> Settin
 
 
 def versions(config: "TrialConfig") -> Settings:
-    """Of the simulation, and of what comes from outside the package."""
-    outside = {
+    """The versions of the simulation and of all plugins that the config names."""
+    plugins = {
         "data": DATASETS.version(config.data.name),
         "partition": PARTITIONS.version(config.data.partition),
         "model": MODELS.version(config.model),
@@ -92,18 +95,18 @@ def versions(config: "TrialConfig") -> Settings:
         "method": METHODS.version(config.method.name),
         **{f"method {name}": METHODS.version(name) for name in config.method.methods[1:]},
     }
-    given = {kind: version for kind, version in outside.items() if version is not None}
+    given = {kind: version for kind, version in plugins.items() if version is not None}
     return {"simulation": SIMULATION_VERSION, **given}
 
 
 def digest(form: Settings) -> str:
-    """Sha256 of a canonical form."""
+    """The SHA-256 of a canonical form, in hexadecimal."""
     text = json.dumps(_positive_zeros(form), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _positive_zeros(value: Any) -> Any:
-    """The same plain data; -0.0 is 0.0."""
+    """Plain data with every -0.0 replaced by 0.0, because they are equal but have different JSON."""
     if isinstance(value, dict):
         return {key: _positive_zeros(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Filling in what a config leaves out: the defaults of the data set, the partition and the method."""
+"""Fills in settings that a config leaves out, by the defaults of its data set, partition and method."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -11,13 +11,13 @@ from fedbench.methods import METHODS, Method
 
 T = TypeVar("T")
 
-WRAPPED = "fedavg"  # the method that a wrapper wraps, unless it is told
+WRAPPED = "fedavg"  # the method that a wrapper wraps by default
 
 
 def resolve(settings: Settings) -> Settings:
-    """Nested settings with the defaults that depend on other settings filled in; wrong types are left for later.
+    """Fill in the defaults that depend on other settings. Types and ranges are validated afterwards.
 
-    The data set's defaults go before the paper's, the partition's before both, and what is given before all.
+    Given settings take precedence over the partition's defaults, these over the data set's, and these over the paper's.
     """
     dataset = named("data.name", _group(settings, "data").get("name", "mnist5k"), DATASETS.get)
     general: Settings = {"data": {"name": dataset.name, "partition": "dirichlet"}, "method": {"name": "fedavg"}}
@@ -32,33 +32,34 @@ def resolve(settings: Settings) -> Settings:
 
 
 def without_obsolete(settings: Settings) -> Settings:
-    """Settings that an earlier version wrote, without what has no meaning any more."""
-    kept = {key: dict(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
-    run, data = kept.get("run"), kept.get("data")
-    if isinstance(run, dict) and run.get("engine") == "sequential":  # 0.1 had no other
+    """Settings that version 0.1 stored, without the values that mean nothing any more."""
+    current = {key: dict(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+    run, data = current.get("run"), current.get("data")
+    if isinstance(run, dict) and run.get("engine") == "sequential":  # the only engine of version 0.1
         del run["engine"]
-    for key in ("alpha", "alpha2"):  # and wrote null for what a partition does not use
+    for key in ("alpha", "alpha2"):  # version 0.1 wrote null if the partition did not have the setting
         if isinstance(data, dict) and data.get(key, 0) is None:
             del data[key]
-    return kept
+    return current
 
 
 def _complete(key: str, given: Settings, defaults: Mapping[str, object]) -> Settings:
-    """A method's settings with the data set's defaults for what has none; those of the method that it wraps, too."""
+    """A method's settings with the data set's defaults for its required settings; likewise for a wrapped method."""
     rule = named(f"{key}.name", given.get("name", WRAPPED), METHODS.get)
-    given = {**_open(rule, defaults), **given}
+    given = {**_required(rule, defaults), **given}
     if isinstance(inner := given.get("inner"), Mapping) and "inner" in rule.Settings.model_fields:
         given["inner"] = _complete(f"{key}.inner", dict(inner), defaults)
     return given
 
 
-def _open(rule: type[Method[Any]], defaults: Mapping[str, object]) -> Settings:
-    """Those of the data set's defaults that a method has no default of its own for."""
+def _required(rule: type[Method[Any]], defaults: Mapping[str, object]) -> Settings:
+    """The data set's defaults for those settings of a method that have no default of their own."""
     fields = rule.Settings.model_fields
     return {key: value for key, value in defaults.items() if key in fields and fields[key].is_required()}
 
 
 def _group(settings: Settings, name: str) -> Settings:
+    """The settings of one group, such as `data`; an error if they are not a mapping."""
     group = settings.get(name, {})
     if not isinstance(group, Mapping):
         raise ConfigError(f"{name} = {group!r}: must be settings, such as {name}.name=...")
@@ -66,7 +67,7 @@ def _group(settings: Settings, name: str) -> Settings:
 
 
 def named(key: str, name: Any, get: Callable[[Any], T]) -> T:
-    """What a setting names, or an error that says which setting it was."""
+    """Look up the value that a setting names. An error gets the setting's key in front."""
     try:
         return get(name)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What a config may say: a class for each group of settings, and TrialConfig, which holds them all."""
+"""The settings of a config: a class for each group of settings, and TrialConfig, which holds all groups."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -37,40 +37,40 @@ from fedbench.models.precision import PRECISIONS, Precision
 
 
 class ClientsConfig(Strict):
-    """Clients and their local SGD. Settings without a default here take the data set's."""
+    """Clients and their local SGD. A setting without a default takes the data set's default."""
 
     count: Count = Field(default=20, title="number of clients")
     """number of clients"""
     participation: Annotated[float, Field(gt=0, le=1)] = Field(default=1.0, title="participation (share of clients)")
-    """share of the clients sampled in a round"""
+    """share of the clients that are sampled in a round"""
     train: Annotated[Literal["sampled", "all"], UnhashedDefault()] = "sampled"
-    """who trains in a round: those that are sampled, or all clients, of whom some are then sampled"""
+    """which clients train in a round: the sampled ones, or all; the server only aggregates the sampled ones"""
     epochs: Count = Field(title="local epochs")
     """epochs of local SGD in a round"""
     batch_size: Count
-    """samples in a local batch"""
+    """batch size of local SGD"""
     lr: Positive
     """local learning rate"""
     lr_decay: Positive = 0.99
-    """what the learning rate is multiplied by each round"""
+    """factor by which the learning rate is multiplied after every round"""
     momentum: Share = 0.9
-    """of local SGD"""
+    """momentum of local SGD"""
     momentum_state: Literal["keep", "reset"] = "keep"
-    """whether a client's momentum lives on between its rounds"""
+    """whether a client keeps its momentum buffer between its rounds or resets it"""
     weight_decay: NonNegative = Field(title="local weight decay")
-    """of local SGD"""
+    """weight decay of local SGD"""
     holdout: Share = 0.0
-    """share of its data that each client does not train on (the paper's runs: 0.3)"""
+    """share of each client's data that it does not train on (the paper's runs: 0.3)"""
     corrupted: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0, title="corrupted clients (share)")
     """share of the clients that are corrupted"""
     corruption: str = Field(default="swap", title="corruption")
     """what corrupted clients do"""
     corruption_scale: NonNegative | None = Field(default=None, title="scale of the corruption")
-    """how strong it is, where it has a scale; null for its own default"""
+    """strength of the corruption, if it has a scale; null for the corruption's default"""
 
 
 class ServerConfig(Strict):
-    """What the server does with any aggregate."""
+    """Settings of the server that hold for every method."""
 
     global_lr: Positive = Field(default=1.0, title="global learning rate")
     """eta_g in w' = gamma (w - eta_g g)"""
@@ -82,55 +82,55 @@ class ProxyConfig(Strict):
     size: Whole = Field(title="proxy set (images)")
     """images in the proxy set"""
     pool: Whole | None = None
-    """images kept out of the test set for it, so that several sizes are scored alike; null for its size"""
+    """images kept out of the test set, of which the proxy set is a part: proxy sets of different sizes from the same
+    pool are evaluated on the same test images; null for the size of the proxy set"""
     draw: Annotated[Whole, UnhashedDefault()] = 0
-    """which draw of the images out of a larger pool: all else of a run stays as it is"""
+    """number of the draw of the proxy set from a larger pool; all other random draws stay the same"""
     rule: Annotated[Literal["own", "authors"], UnhashedDefault()] = "own"
-    """how its images are chosen: by a draw of fedbench's own, or the very images that the paper's code draws for the
-    seed; either way they are left out of the test set of every method"""
+    """how the images are drawn: own is fedbench's draw, authors is the draw of the paper's code for the same seed;
+    in both cases no method is evaluated on these images"""
     source: Annotated[Literal["test", "train"], UnhashedDefault()] = "test"
-    """where its images are from: the test set, or what clients have (and train on, but for their holdout)"""
+    """where the images are taken from: the test set, or the clients' training data"""
     longtail: Rho = 1.0
     """rho of a long-tailed proxy set; 1 for a class-balanced one"""
     longtail_total: Literal["head", "keep"] = "head"
-    """a long tail keeps the first class's count (and is smaller in all), or the total"""
+    """what a long-tailed proxy set shares with the balanced one: the size of its first class, or its total size"""
     balanced_sampling: bool = False
-    """draw batches class-balanced, with replacement"""
+    """whether batches are drawn class-balanced with replacement"""
 
 
 class InitConfig(Strict):
     """The initial global model."""
 
     draw: Annotated[Whole, UnhashedDefault()] = 0
-    """which draw of the initial weights; everything else of the seed stays the same"""
+    """number of the draw of the initial weights; all other random draws stay the same"""
 
 
 class BatchesConfig(Strict):
     """The order in which clients see their data."""
 
     draw: Annotated[Whole, UnhashedDefault()] = 0
-    """which draw of the clients' batches and of random layers in local training; everything else of the seed stays
-    the same"""
+    """number of the draw of batches and of random layers in local training; all other random draws stay the same"""
 
 
 class ParticipationConfig(Strict):
-    """Who takes part in a round."""
+    """The sampling of each round's clients."""
 
     draw: Annotated[Whole, UnhashedDefault()] = 0
-    """which draw of each round's clients, where not all take part; everything else of the seed stays the same"""
+    """number of the draw of each round's clients, where not all take part; all other random draws stay the same"""
 
 
 class RunConfig(Strict):
-    """Where and how to compute; not part of the experiment's hash."""
+    """Where and how to compute. These settings are not part of the hash."""
 
     device: Annotated[
         str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$"), ValidValues("auto, cpu, cuda or cuda:N")
     ] = "auto"
-    """where it computes: auto, cpu, cuda or cuda:N"""
+    """device to compute on: auto, cpu, cuda or cuda:N; auto is a GPU if there is one"""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    """CPU threads"""
+    """number of CPU threads"""
     engine: str = AUTO
-    """how local steps are run, with the same result: auto takes captured steps on a GPU, and eager ones elsewhere"""
+    """how local steps are executed, which does not change the result; auto is captured on a GPU, eager elsewhere"""
 
 
 PartitionChoice = one_of("partition", lambda name: PARTITIONS.get(name).Settings, PARTITIONS)
@@ -138,9 +138,9 @@ IndicatorChoice = SettingsChoice(lambda given: indicator_settings(), lambda: [in
 
 
 class TrialConfig(Strict):
-    """One federated run. Settings may be nested or dotted: TrialConfig(**{"data.alpha": 0.1}).
+    """The settings of one federated run, nested or with dotted keys: TrialConfig(**{"data.alpha": 0.1}).
 
-    What is left out takes the data set's default, then the method's. Wrong settings raise ConfigError with one line.
+    A setting that is left out takes its default (see `resolve`). Invalid settings raise ConfigError with one line.
     """
 
     data: Annotated[DataSettings, PartitionChoice]
@@ -153,16 +153,17 @@ class TrialConfig(Strict):
     batches: BatchesConfig = BatchesConfig()
     participation: ParticipationConfig = ParticipationConfig()
     bn: BatchNormRule
-    """batch norm's running statistics: averaged like weights, estimated on the proxy set, or local to each client"""
+    """treatment of batch norm's running statistics: averaged like weights, estimated on the proxy set, or kept local to
+    each client"""
     method: AnyMethod
     rounds: Count
-    """rounds of the run"""
+    """number of rounds"""
     eval_every: Count = 1
-    """rounds between scores; the last 10 rounds are always scored"""
+    """rounds between evaluations; the last 10 rounds are always evaluated"""
     seed: Whole = 8
-    """of every random draw"""
+    """seed of all random draws"""
     precision: Literal["float32", "tf32", "bfloat16", "float64"] = "float32"
-    """of all numbers; tf32 and bfloat16 are for the passes through a model, with float32 for all else"""
+    """number format; tf32 and bfloat16 apply to forward and backward passes, everything else is then float32"""
     indicators: Annotated[Any, IndicatorChoice]
     run: RunConfig = RunConfig()
 
@@ -187,20 +188,20 @@ class TrialConfig(Strict):
 
     @property
     def numbers(self) -> Precision:
-        """What `precision` stands for."""
+        """The number formats that `precision` names."""
         return PRECISIONS[self.precision]
 
     @property
     def participants(self) -> int:
-        """M = max(1, round(ratio * n)) clients a round."""
+        """The number of clients in a round, m = max(1, round(participation * n))."""
         return max(1, round(self.clients.participation * self.clients.count))
 
     @property
     def all_train(self) -> bool:
-        """Whether clients that are not sampled train as well, and keep something of it."""
-        kept = self.clients.momentum_state == "keep" and self.clients.momentum > 0
-        kept |= self.bn != "average" and self.uses_batch_norm
-        return self.clients.train == "all" and self.participants < self.clients.count and kept
+        """Whether clients that are not sampled train as well, and this changes their momentum or statistics."""
+        stateful = self.clients.momentum_state == "keep" and self.clients.momentum > 0
+        stateful |= self.bn != "average" and self.uses_batch_norm
+        return self.clients.train == "all" and self.participants < self.clients.count and stateful
 
     @property
     def corrupted_clients(self) -> int:
@@ -209,22 +210,22 @@ class TrialConfig(Strict):
 
     @property
     def train_samples(self) -> int:
-        """Training images before any are kept out for validation."""
+        """The number of training images, including those for validation."""
         return self.data.train_size or self.dataset.train_size
 
     @property
     def test_samples(self) -> int:
-        """Test images, those of the proxy set among them."""
+        """The number of test images, including the proxy set's pool."""
         return self.data.test_size or self.dataset.test_size
 
     @property
     def validation_samples(self) -> int:
-        """Training images kept out for validation."""
+        """The number of training images that are kept out for validation."""
         return round(self.data.validation * self.train_samples)
 
     @property
     def uses_batch_norm(self) -> bool:
-        """Whether the model has running statistics, so that `bn` means something."""
+        """Whether the model has running statistics, so that `bn` has an effect."""
         return has_batch_norm(self.model, self.dataset.shape, self.dataset.num_classes)
 
     @property
@@ -234,7 +235,7 @@ class TrialConfig(Strict):
 
     @property
     def proxy_counts(self) -> list[int]:
-        """Images of each class in a long-tailed proxy set."""
+        """The number of images of each class in a long-tailed proxy set."""
         classes, size, rho = self.dataset.num_classes, self.proxy.size, self.proxy.longtail
         if self.proxy.longtail_total == "keep":
             return apportion(longtail_shares(rho, classes), size)
@@ -242,11 +243,11 @@ class TrialConfig(Strict):
 
     @property
     def proxy_pool(self) -> int:
-        """Images kept out of the test set: `proxy.pool`, by default the proxy's size."""
+        """The number of images that are kept out of the test set: `proxy.pool`, by default `proxy.size`."""
         return self.proxy.size if self.proxy.pool is None else self.proxy.pool
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "TrialConfig":
-        """A copy with some fields replaced, unchecked; its hash is its own."""
+        """A copy with some fields replaced, without validation. The cached hash is not copied."""
         copy = super().model_copy(update=update, deep=deep)
         copy.__dict__.pop("hash", None)
         return copy
@@ -256,14 +257,14 @@ class TrialConfig(Strict):
         return self.model_copy(update={"run": self.run.model_copy(update={"device": device})})
 
     def plain(self) -> Settings:
-        """All settings as plain data, for a file or another process."""
+        """All settings as plain data, to be stored in a file or sent to another process."""
         return {**self.model_dump(mode="json"), "indicators": plain_indicators(self.indicators)}
 
     def canonical(self) -> Settings:
-        """The experiment itself: without `run`, and with everything that cannot change a result normalised away."""
+        """The config as plain data, without `run`; settings that cannot change a result have a fixed value."""
         return canonical(self)
 
     @cached_property
     def hash(self) -> str:
-        """Sha256 of the canonical form: equal for the same experiment, however it was written."""
+        """The SHA-256 of the canonical form: equal for the same experiment, however the config was written."""
         return digest(self.canonical())

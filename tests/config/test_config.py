@@ -187,7 +187,7 @@ WRONG = [
     ({"data.partition": "hybird"}, "data.partition: unknown partition 'hybird'; did you mean 'hybrid'?"),
     ({"data.partition": "three_node", "clients.count": 4}, "clients.count = 4: must be 3"),
     ({"data.partition": "hybrid", "clients.count": 1}, "clients.count = 1: must be at least 2"),
-    ({"data.train_size": 4001}, "data.train_size = 4001: mnist5k has 4000 images there; must be at most 4000"),
+    ({"data.train_size": 4001}, "data.train_size = 4001: mnist5k has 4000 of these images; must be at most 4000"),
     ({"clients.participation": 0}, "clients.participation = 0: must be a number above 0 and at most 1"),
     ({"clients.participation": 1.1}, "clients.participation = 1.1: must be a number above 0 and at most 1"),
     ({"clients.count": 4001}, "clients.count = 4001: more clients than training samples; must be at most 4000"),
@@ -207,8 +207,8 @@ WRONG = [
     ({"clients": 3}, "clients = 3: must be settings (count,"),
     ({"data": "cifar10"}, "data = 'cifar10': must be settings"),
     ({"method": "fedavg"}, "method = 'fedavg': must be settings, such as method.name=..."),
-    ({"proxy.size": 1000}, "proxy.size = 1000: drawn from 1000 test images, some must be left; must be below 1000"),
-    ({"proxy.pool": 1000}, "proxy.pool = 1000: leaves none of 1000 test images to score on"),
+    ({"proxy.size": 1000}, "proxy.size = 1000: leaves none of 1000 test images for evaluation; must be below 1000"),
+    ({"proxy.pool": 1000}, "proxy.pool = 1000: leaves none of 1000 test images for evaluation"),
     ({**PROXY_USER, "proxy.size": 0}, "proxy.size = 0: bn=proxy needs a proxy set"),
     ({"method.name": "fedlaw", "proxy.size": 0}, "proxy.size = 0: method.name=fedlaw needs a proxy set"),
     ({"method.name": "feddf", "proxy.size": 0}, "proxy.size = 0: method.name=feddf needs a proxy set"),
@@ -219,16 +219,16 @@ WRONG = [
     ({**PROXY_USER, "proxy.size": 100, "proxy.pool": 99}, "proxy.pool = 99: smaller than the proxy set"),
     (
         {**PROXY_USER, "proxy.source": "train", "data.train_size": 90, "data.validation": 0, "proxy.size": 100},
-        "proxy.source = train: clients have 90 images; proxy.size and proxy.pool: at most that",
+        "proxy.source = train: clients have 90 images; proxy.size and proxy.pool must be at most 90",
     ),
     (
         {**PROXY_USER, "proxy.size": 100, "proxy.draw": 2},
         "proxy.draw = 2: all 100 images of the pool are drawn; must be 0, or proxy.pool above 100",
     ),
-    ({**PROXY_USER, "proxy.size": 5, "proxy.longtail": 10.0}, "proxy.size = 5: leaves no image of any class"),
+    ({**PROXY_USER, "proxy.size": 5, "proxy.longtail": 10.0}, "proxy.size = 5: too small to have an image"),
     (
         {**PROXY_USER, "proxy.longtail": 10.0, "proxy.longtail_total": "keep"},
-        "proxy.pool = 100: too small for this long tail's first class; must be at least 250",
+        "proxy.pool = 100: too small for the long tail's largest class; must be at least 250",
     ),
     *(
         ({**PROXY_USER, "proxy.rule": "authors", **more}, f"{line}: proxy.rule=authors ")

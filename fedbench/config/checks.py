@@ -27,6 +27,11 @@ def check(config: "TrialConfig") -> None:
     _ = config.uses_batch_norm  # builds the model without memory; raises an error if it does not fit the images
     if problem := PARTITIONS.get(data.partition).check(n):
         raise ConfigError(f"clients.count = {n}: {problem} with data.partition={data.partition}")
+    if PARTITIONS.get(data.partition).by_owner:
+        if not dataset.owners:
+            raise ConfigError(f"data.partition = {data.partition}: the samples of {dataset.name} have no owners")
+        if n > dataset.owners:
+            raise ConfigError(f"clients.count = {n}: {dataset.name} has {dataset.owners} owners; must be at most that")
     for key, given, total in (
         ("train_size", data.train_size, dataset.train_size),
         ("test_size", data.test_size, dataset.test_size),

@@ -1,10 +1,11 @@
 """What a data set is: arrays, their shape, and the paper's settings for it."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,35 @@ from fedbench.base.registry import Registry
 
 
 class Arrays(NamedTuple):
-    """Images as uint8 [N, H, W, C] (so that a batch is channels-last), labels as int64 [N]."""
+    """The content of a data set: inputs of the dataset's `kind`, and labels as int64 [N].
 
-    train_images: NDArray[np.uint8]
+    Inputs are uint8 or float32 [N, H, W, C] (so that a batch is channels-last), or tokens as int32 [N, L]. `owner` and
+    `owner_test` (int64 [N]) name the owner of each training and test sample, where the data set has owners.
+    """
+
+    train_images: NDArray[Any]
     train_labels: NDArray[np.int64]
-    test_images: NDArray[np.uint8]
+    test_images: NDArray[Any]
     test_labels: NDArray[np.int64]
+    owner: NDArray[np.int64] | None = None
+    owner_test: NDArray[np.int64] | None = None
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What is known of each training sample, by name: `label` and, where there are owners, `owner`."""
+        return {"label": self.train_labels} | ({} if self.owner is None else {"owner": self.owner})
+
+    def digest(self) -> str:
+        """Sha256 of the content of all arrays."""
+        digest = hashlib.sha256()
+        for array in self:
+            if array is not None:
+                digest.update(f"{array.dtype} {array.shape}\n".encode())
+                digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()
+
+
+Kind = Literal["uint8", "float32", "tokens"]
 
 
 @runtime_checkable
@@ -34,10 +58,12 @@ class Verifiable(Protocol):
 class Dataset:
     """One data set, described before a byte of it is read, so that configs can be checked early.
 
-    `shape` is (C, H, W). Pixels are scaled to [0, 1], then (x - mean) / std. `load` reads the arrays; its argument is
-    the folder that the user named, or None. `defaults` maps config keys to the values that a config takes when it
-    leaves them out; the paper's (`PAPER_DEFAULTS`) fill in for the rest. A `method.` default goes to methods that have
-    such a setting and no default of their own for it.
+    `shape` is (C, H, W). `kind` is the type of the inputs: pixels (uint8) are scaled to [0, 1], numbers (float32) are
+    taken as they are, then both become (x - mean) / std; L tokens of a vocabulary of V are fed one-hot, their shape is
+    (V, 1, L). `owners` is the number of different owners of training samples, 0 if the data set has no owners. `load`
+    reads the arrays; its argument is the folder that the user named, or None. `defaults` maps config keys to the values
+    that a config takes when it leaves them out; the paper's (`PAPER_DEFAULTS`) fill in for the rest. A `method.`
+    default goes to methods that have such a setting and no default of their own for it.
     """
 
     name: str
@@ -49,6 +75,19 @@ class Dataset:
     mean: float = 0.0
     std: float = 1.0
     defaults: Mapping[str, object] = field(default_factory=dict)
+    kind: Kind = "uint8"
+    owners: int = 0
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of one input in the arrays: (H, W, C), or (L,) for tokens."""
+        channels, height, width = self.shape
+        return (width,) if self.kind == "tokens" else (height, width, channels)
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The type of the inputs in the arrays."""
+        return np.dtype("int32" if self.kind == "tokens" else self.kind)
 
 
 DATASETS: Registry[Dataset] = Registry("data set", home="fedbench.data.sets")
@@ -72,6 +111,10 @@ def _misdescribed(dataset: Dataset) -> str | None:
         return "sizes, shape and number of classes must be whole numbers"
     if not all(isinstance(number, Real) for number in (dataset.mean, dataset.std)):
         return "mean and std must be numbers"
+    if dataset.kind not in get_args(Kind):
+        return f"kind must be one of {', '.join(get_args(Kind))}, is {dataset.kind!r}"
+    if not isinstance(dataset.owners, Integral) or dataset.owners < 0:
+        return f"owners must be a whole number, is {dataset.owners!r}"
     if not callable(dataset.load):
         return "load must be a function that takes a folder"
     return None if isinstance(dataset.defaults, Mapping) else "defaults must be values by config key"

@@ -258,7 +258,9 @@ def kept(folder: Path, load: Callable[[], Arrays]) -> Arrays:
             warnings.warn(f"no array cache in {folder.parent}: {error}", stacklevel=2)
             return arrays
     try:
-        return Arrays(*(np.load(folder / f"{field}.npy", mmap_mode="c") for field in Arrays._fields))
+        paths = {field: folder / f"{field}.npy" for field in Arrays._fields}
+        there = {field: path for field, path in paths.items() if path.exists() or field not in Arrays._field_defaults}
+        return Arrays(**{field: np.load(path, mmap_mode="c") for field, path in there.items()})
     except (OSError, ValueError, EOFError):  # a damaged cache is only a cache
         shutil.rmtree(folder, ignore_errors=True)
         return load()
@@ -269,7 +271,8 @@ def _store(folder: Path, arrays: Arrays) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as scratch:
         for field, array in arrays._asdict().items():
-            np.save(Path(scratch, f"{field}.npy"), array)
+            if array is not None:
+                np.save(Path(scratch, f"{field}.npy"), array)
         complete = Path(scratch, "complete")
         complete.mkdir()
         for file in Path(scratch).glob("*.npy"):

@@ -1,6 +1,6 @@
 """What a federation consists of: samples on a device, and which of them goes where."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,9 +13,9 @@ from fedbench.data.classes import Indices, Labels
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled images on a device: uint8 [N, H, W, C] until the moment they are fed; labels int64 [N].
+    """Labelled inputs on a device, as they are in `Arrays` until the moment they are fed; labels int64 [N].
 
-    A pixel x becomes x * scale + shift in `dtype`.
+    A pixel or number x becomes x * scale + shift in `dtype`; tokens of a `vocabulary` become one-hot vectors.
     """
 
     images: Tensor
@@ -23,14 +23,19 @@ class Samples:
     scale: float
     shift: float
     dtype: torch.dtype
+    vocabulary: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def inputs(self, index: Tensor | slice) -> Tensor:
-        """Normalised images [B, C, H, W] in channels-last memory."""
+        """Normalised images [B, C, H, W] in channels-last memory; tokens as [B, V, 1, L]."""
         pixels = self.images[index] if isinstance(index, slice) else self.images.index_select(0, index)
-        x = pixels.permute(0, 3, 1, 2).to(self.dtype).mul_(self.scale)
+        if self.vocabulary:
+            size, length = pixels.shape
+            one_hot = torch.zeros(size, 1, length, self.vocabulary, dtype=self.dtype, device=pixels.device)
+            return one_hot.scatter_(3, pixels.long().view(size, 1, length, 1), 1.0).permute(0, 3, 1, 2)
+        x = pixels.permute(0, 3, 1, 2).to(self.dtype, copy=True).mul_(self.scale)
         return x.add_(self.shift) if self.shift else x
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,7 +46,7 @@ class Samples:
         """A copy of some samples."""
         chosen = on_device(index, self.labels.device)
         images, labels = self.images.index_select(0, chosen), self.labels.index_select(0, chosen)
-        return Samples(images, labels, self.scale, self.shift, self.dtype)
+        return replace(self, images=images, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Split:
     corrupted; labels [N]: the training labels, those of corrupted clients as they see them; corrupted: their ids,
     sorted; swapped: client -> a pair of classes, where that is the corruption;
     groups: named groups of clients, where the partition has any;
+    client_tests: for each client, which of the `test` samples are its owners', as positions in `test`; None unless the
+    partition is by owner and the test samples have owners;
     redraws: how often the partition was drawn again because a client had nothing.
     """
 
@@ -70,6 +77,7 @@ class Split:
     proxy: Indices
     test: Indices
     redraws: int
+    client_tests: list[Indices] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,3 +89,15 @@ class Federation:
     test: Samples
     proxy: Samples | None
     validation: Samples | None
+
+    def client_test(self, client: int) -> Samples | None:
+        """The samples that only this client's accuracy is measured on, None where it has none.
+
+        They are the test samples of its owners where the test set is split by owner, else what the client holds out.
+        """
+        split = self.split
+        if split.client_tests is not None:
+            own, samples = split.client_tests[client], self.test
+        else:
+            own, samples = split.holdout[client], self.train
+        return samples.subset(own) if len(own) else None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,22 +30,37 @@ def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
         raise
     except Exception as error:  # of somebody's own loader
         raise UserError(f"{what}: cannot be read ({describe_error(error)})") from error
-    if not isinstance(arrays, tuple) or len(arrays) != 4 or not all(isinstance(part, np.ndarray) for part in arrays):
+    given: tuple[Any, ...] = tuple(arrays) if isinstance(arrays, tuple) else ()
+    if not 4 <= len(given) <= 6 or not all(isinstance(part, np.ndarray) for part in given[:4]):
         raise UserError(f"{what}: its loader gave {type(arrays).__name__}; expected Arrays of four numpy arrays")
-    arrays = Arrays(*arrays)
-    channels, height, width = dataset.shape
+    arrays = Arrays(*given)
     for part, images, labels, size in (
         ("train", arrays.train_images, arrays.train_labels, dataset.train_size),
         ("test", arrays.test_images, arrays.test_labels, dataset.test_size),
     ):
-        wanted = (size, height, width, channels)
-        if images.shape != wanted or images.dtype != np.uint8:
-            raise UserError(f"{what}: {part} images are {images.dtype} {images.shape}; expected uint8 {wanted}")
+        wanted = (size, *dataset.sample_shape)
+        if images.shape != wanted or images.dtype != dataset.dtype:
+            found = f"{images.dtype} {images.shape}"
+            raise UserError(f"{what}: {part} images are {found}; expected {dataset.dtype} {wanted}")
         if labels.shape != (size,) or labels.dtype != np.int64:
             raise UserError(f"{what}: {part} labels are {labels.dtype} {labels.shape}; expected int64 {(size,)}")
         if labels.min() < 0 or labels.max() >= dataset.num_classes:
             raise UserError(f"{what}: a {part} label lies outside 0 ... {dataset.num_classes - 1}")
+    _check_owners(what, dataset, arrays)
     return arrays
+
+
+def _check_owners(what: str, dataset: Dataset, arrays: Arrays) -> None:
+    """Hold the owners of samples to the description of their data set."""
+    named = ("owner", arrays.owner, dataset.train_size), ("owner_test", arrays.owner_test, dataset.test_size)
+    for column, owners, size in named:
+        if owners is not None and not (isinstance(owners, np.ndarray) and owners.dtype == np.int64):
+            raise UserError(f"{what}: {column} must be an int64 array")
+        if owners is not None and owners.shape != (size,):
+            raise UserError(f"{what}: {column} has shape {owners.shape}; expected {(size,)}")
+    found = 0 if arrays.owner is None else len(np.unique(arrays.owner))
+    if found != dataset.owners:
+        raise UserError(f"{what}: its samples have {found} owners; expected {dataset.owners}, as it is described")
 
 
 def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
@@ -61,18 +77,18 @@ def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
     datasets = {c.data.name: c.dataset for c in different.values()}
     arrays = {name: load_arrays(dataset, data_dir) for name, dataset in datasets.items()}
     for config in different.values():
-        labelled = arrays[config.data.name]
-        split_samples(config, labelled.train_labels, labelled.test_labels)
+        split_samples(config, arrays[config.data.name])
 
 
 def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.device) -> Federation:
     """Read the data, split them as the config says, and put them on the device."""
     dataset, arrays = config.dataset, load_arrays(config.dataset, data_dir)
-    split = split_samples(config, arrays.train_labels, arrays.test_labels)
-    norm = (1 / (255 * dataset.std), -dataset.mean / dataset.std, config.numbers.dtype)
+    split = split_samples(config, arrays)
+    norm = (1 / ((255 if dataset.kind == "uint8" else 1) * dataset.std), -dataset.mean / dataset.std)
+    vocabulary = dataset.shape[0] if dataset.kind == "tokens" else 0
 
-    def samples(images: NDArray[np.uint8], labels: Labels) -> Samples:
-        return Samples(on_device(images, device), on_device(labels, device), *norm)
+    def samples(images: NDArray[Any], labels: Labels) -> Samples:
+        return Samples(on_device(images, device), on_device(labels, device), *norm, config.numbers.dtype, vocabulary)
 
     train = samples(arrays.train_images, split.labels)
     test = samples(arrays.test_images, arrays.test_labels)
@@ -117,14 +133,14 @@ def with_proxy_client(federation: Federation, *, repeated: bool) -> Federation:
     return replace(federation, split=split, train=replace(train, images=images, labels=labels))
 
 
-def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels) -> Split:
+def split_samples(config: TrialConfig, arrays: Arrays) -> Split:
     """Decide which sample goes where; every draw is keyed by the seed and its purpose alone."""
-    seed, n = config.seed, config.clients.count
+    seed, n, train_labels, test_labels = config.seed, config.clients.count, arrays.train_labels, arrays.test_labels
     samples, validation = _training_samples(config, train_labels)
     partition = PARTITIONS.get(config.data.partition)
     draw = config.data.draw
     rng = generator(seed, numbered("partition", draw))
-    parts, redraws = partition.split(config.data, n, samples, train_labels, rng)
+    parts, redraws = partition.split(config.data, n, samples, train_labels, rng, arrays.columns)
     shards, holdout = [], []
     for client, part in enumerate(parts):
         order = generator(seed, numbered("holdout", draw), client=client).permutation(part)
@@ -151,7 +167,16 @@ def split_samples(config: TrialConfig, train_labels: Labels, test_labels: Labels
         proxy=proxy,
         test=test,
         redraws=redraws,
+        client_tests=_client_tests(arrays, parts, test) if partition.by_owner else None,
     )
+
+
+def _client_tests(arrays: Arrays, parts: list[Indices], test: Indices) -> list[Indices] | None:
+    """The positions in `test` of the samples of each client's owners, None where the test set has no owners."""
+    if arrays.owner is None or arrays.owner_test is None:
+        return None
+    owners = arrays.owner_test[test]
+    return [np.flatnonzero(np.isin(owners, arrays.owner[part])) for part in parts]
 
 
 def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:

@@ -14,7 +14,7 @@ from fedbench.simulation.federation import load_arrays
 from fedbench.testing.runs import promise, run, said_as_broken_promise
 from fedbench.testing.tiny import tiny
 
-SAMPLES, CLASSES = 400, 4
+SAMPLES, CLASSES, OWNERS = 400, 4, 16
 
 
 def check_dataset(name: str, data_dir: Path | None = None) -> None:
@@ -66,12 +66,12 @@ def check_shards(name: str, partition: Partition[Any], settings: DataSettings, c
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, 2 * SAMPLES)
     samples = np.sort(rng.permutation(2 * SAMPLES)[:SAMPLES])
-    before = samples.copy(), labels.copy()
+    before, columns = (samples.copy(), labels.copy()), {"label": labels, "owner": np.arange(2 * SAMPLES) % OWNERS}
     what = f"partition '{name}' over {clients} clients"
 
     def draw() -> list[Indices]:
         with said_as_broken_promise():
-            return partition.split(settings, clients, samples, labels, np.random.default_rng(1))[0]
+            return partition.split(settings, clients, samples, labels, np.random.default_rng(1), columns)[0]
 
     shards, again = draw(), draw()
     promise(

@@ -14,6 +14,7 @@ from fedbench.models import register_model
 
 NAME = "tiny_testing"
 CLASSES = 3
+OWNERS = 20
 SETTINGS: Mapping[str, object] = {
     "data.name": NAME,
     "clients.count": 10,
@@ -29,7 +30,8 @@ def load(data_dir: Path | None) -> Arrays:
     labels = rng.integers(0, CLASSES, 240)
     brightness = (30 * labels).astype(np.uint8)[:, None, None, None]
     images = rng.integers(0, 160, (240, 6, 6, 1), dtype=np.uint8) + brightness
-    return Arrays(images[:160], labels[:160], images[160:], labels[160:])
+    owners = np.arange(240, dtype=np.int64) % OWNERS
+    return Arrays(images[:160], labels[:160], images[160:], labels[160:], owners[:160], owners[160:])
 
 
 register_dataset(
@@ -40,6 +42,7 @@ register_dataset(
         train_size=160,
         test_size=80,
         load=load,
+        owners=OWNERS,
         defaults={"model": NAME, "clients.batch_size": 8, "clients.epochs": 1},
     ),
     version="1",

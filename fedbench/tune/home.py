@@ -1,6 +1,5 @@
 """The one actor on the driver's machine that writes the store, for workers on this machine and on any other."""
 
-import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from fedbench.base.errors import UserError, one_line
 from fedbench.base.files import scratch, write_bytes
 from fedbench.base.plugins import import_modules
-from fedbench.data.base import DATASETS, Arrays
+from fedbench.data.base import DATASETS
 from fedbench.store.leases import HeldElsewhereError, Lease
 from fedbench.store.store import Store
 from fedbench.tune.code import importable
@@ -117,8 +116,8 @@ class Home:
                 arrays = load_arrays(DATASETS.get(name), Path(data_dir) if data_dir else None)
             except UserError as error:
                 return {"reason": str(error)}
-            parts = [ray.put(np.asarray(array)) for array in arrays]
-            self._sent[name] = {"digest": digest_of(arrays), "parts": parts}
+            parts = {key: ray.put(np.asarray(array)) for key, array in arrays._asdict().items() if array is not None}
+            self._sent[name] = {"digest": arrays.digest(), "parts": parts}
         return self._sent[name]
 
     def _hold(self, hash_: str) -> None:
@@ -127,15 +126,6 @@ class Home:
             with ExitStack() as lease:
                 lease.enter_context(Lease(self.store.lease(hash_)))
                 self._leases[hash_] = lease.pop_all()
-
-
-def digest_of(arrays: Arrays) -> str:
-    """Return a checksum over the content of a data set."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def _last(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,6 @@ from fedbench.store.mirror import Mirror
 from fedbench.trackers import tracked
 from fedbench.trackers.guard import Guarded
 from fedbench.tune.code import importable
-from fedbench.tune.home import digest_of
 from fedbench.tune.nodes import without
 from fedbench.tune.options import UNSTORED
 from fedbench.tune.versions import complaint, versions
@@ -268,8 +267,8 @@ def fetch(home: Any, name: str) -> Arrays:
         raise UserError(sent["reason"])
 
     def receive() -> Arrays:
-        arrays = Arrays(*ray.get(sent["parts"]))
-        if digest_of(arrays) != sent["digest"]:
+        arrays = Arrays(**{key: ray.get(part) for key, part in sent["parts"].items()})
+        if arrays.digest() != sent["digest"]:
             raise UserError(f"data set '{name}': what came from the driver does not have its checksum")
         return arrays
 

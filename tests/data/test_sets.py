@@ -40,7 +40,7 @@ def test_both_cifar_layouts_parse_to_the_same_arrays(layouts: tuple, key: str, l
                 content[name] = pickle.dumps({"data": planes, key: labels[:, -1].tolist()})
         parsed.append(layout.read(content))
     for one, other in zip(*parsed, strict=True):
-        assert (one == other).all()
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", ["fashion_mnist", "cifar10", "cifar100"])

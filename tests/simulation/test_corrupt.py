@@ -13,6 +13,7 @@ from fedbench import ConfigError, TrialConfig, UserError, simulate
 from fedbench.base.plugins import import_modules
 from fedbench.base.rng import generator
 from fedbench.corruptions import CORRUPTIONS, CorruptedCohort, Corruption, register_corruption
+from fedbench.data.base import Arrays
 from fedbench.methods import Cohort
 from fedbench.simulation import Simulation, checkpoint
 from fedbench.simulation.corrupt import corrupt_updates
@@ -39,7 +40,7 @@ def seen_by_the_method(config: TrialConfig) -> tuple[Simulation, Cohort]:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_labels_of_corrupted_clients_alone_are_changed_and_keyed(name: str) -> None:
     config = TrialConfig(**{"clients.corrupted": 0.25, "clients.corruption": name, "clients.holdout": 0.2})
-    split, before = split_samples(config, TRAIN, TEST), TRAIN.copy()
+    split, before = split_samples(config, Arrays(TRAIN, TRAIN, TEST, TEST)), TRAIN.copy()
     assert (before == TRAIN).all()
     assert len(split.corrupted) == 5
     assert set(split.swapped) == (set(split.corrupted) if name == "swap" else set())
@@ -48,7 +49,7 @@ def test_labels_of_corrupted_clients_alone_are_changed_and_keyed(name: str) -> N
         changed = (split.labels[own] != TRAIN[own]).any()
         assert changed == (name in OF_LABELS and client in split.corrupted)
     more = config.model_copy(update={"clients": config.clients.model_copy(update={"corrupted": 0.5})})
-    further = split_samples(more, TRAIN, TEST)
+    further = split_samples(more, Arrays(TRAIN, TRAIN, TEST, TEST))
     assert set(split.corrupted) < set(further.corrupted)
     for client in split.corrupted:  # their labels do not depend on who else is corrupted
         assert (split.labels[split.shards[client]] == further.labels[split.shards[client]]).all()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbench import TrialConfig, UserError, simulate
+from fedbench.data.base import Arrays
 from fedbench.simulation.federation import authors_draw, split_samples
 from fedbench.simulation.loop import Simulation, sample_clients
 from tests.conftest import timeless
@@ -62,7 +63,7 @@ def test_the_authors_draw_says_which_class_has_too_few_images() -> None:
 
 
 def split(**settings: Any) -> Any:
-    return split_samples(TrialConfig(**settings), TRAIN, TEST)
+    return split_samples(TrialConfig(**settings), Arrays(TRAIN, TRAIN, TEST, TEST))
 
 
 @pytest.mark.parametrize("test_size", [None, 600])

@@ -22,7 +22,7 @@ from fedbench.store.leases import Lease
 from fedbench.store.store import Store
 from fedbench.trackers import TRACKERS, Tracker, register_tracker
 from fedbench.tune import worker
-from fedbench.tune.home import digest_of, home_of
+from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes
 from fedbench.tune.options import UNSTORED, RunOptions, Score
 from fedbench.tune.runner import ProgressCallback, Stopping, common
@@ -300,13 +300,13 @@ def test_a_node_keeps_the_checkpoints_of_trials_that_failed(cache: Path) -> None
 def test_a_node_gets_a_data_set_that_it_lacks_into_its_cache_once(tiny: Tiny, tmp_path: Path) -> None:
     def ask(folder: str) -> str:
         os.environ["FEDBENCH_CACHE"] = folder
-        return digest_of(fetch(ray.get_actor(name), "mnist5k"))
+        return fetch(ray.get_actor(name), "mnist5k").digest()
 
     task: Any = ray.remote(num_cpus=0, max_calls=1)(ask)
     with home(tmp_path / "out", tiny()) as (name, handle):
         found = ray.get([task.remote(str(tmp_path / "node")) for _ in range(2)])
         assert "unknown data set" in ray.get(handle.dataset.remote("nonsense"))["reason"]
-    assert set(found) == {digest_of(DATASETS.get("mnist5k").load(None))}
+    assert set(found) == {DATASETS.get("mnist5k").load(None).digest()}
     (kept,) = (tmp_path / "node" / "arrays").iterdir()
     assert kept.name.startswith("mnist5k-")
 

@@ -2,9 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedbench.base.errors import UserError
@@ -15,6 +18,7 @@ from fedbench.data.classes import Indices, Labels
 REDRAWS = 100
 
 Alpha = Positive
+Columns = Mapping[str, NDArray[Any]]
 Rho = Annotated[float, Field(ge=1, le=1e30)]
 
 
@@ -41,11 +45,15 @@ S = TypeVar("S", bound=DataSettings)
 
 
 class Partition(ABC, Generic[S]):
-    """A rule that splits samples over clients. `defaults` are config keys that it sets where nobody else does."""
+    """A rule that splits samples over clients. `defaults` are config keys that it sets where nobody else does.
+
+    `by_owner` says that each owner's samples are all at one client, so that the data set must have owners.
+    """
 
     Settings: ClassVar[type[DataSettings]]
     defaults: ClassVar[Mapping[str, object]] = {}
     group_names: ClassVar[tuple[str, ...]] = ()
+    by_owner: ClassVar[bool] = False
 
     def check(self, clients: int) -> str | None:
         """What is wrong with this number of clients ("must be ..."), None if nothing is."""
@@ -59,14 +67,27 @@ class Partition(ABC, Generic[S]):
     def draw(
         self, settings: S, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
     ) -> list[Indices]:
-        """One array of sample indices a client; unless it says otherwise, every sample is used exactly once."""
+        """One array of sample indices a client; unless it says otherwise, every sample is used exactly once.
+
+        A rule that looks at more than the labels takes one more argument, `columns`: what is known of all samples of
+        the data set, by name (`Arrays.columns`).
+        """
 
     def split(
-        self, settings: S, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
+        self,
+        settings: S,
+        clients: int,
+        samples: Indices,
+        labels: Labels,
+        rng: np.random.Generator,
+        columns: Columns | None = None,
     ) -> tuple[list[Indices], int]:
         """Draw until no client is left without data: the shards, and the number of redraws that it took."""
+        draw: Callable[..., list[Indices]] = self.draw
+        if "columns" in signature(draw).parameters:
+            draw = partial(draw, columns=columns)
         for redraws in range(REDRAWS):
-            shards: list[Indices] = self.draw(settings, clients, samples, labels, rng)
+            shards = draw(settings, clients, samples, labels, rng)
             if complaint := _not_shards(shards, clients, samples):
                 raise UserError(f"partition '{settings.partition}': draw must give {complaint}")
             if all(len(shard) for shard in shards):

@@ -36,6 +36,8 @@ class Precision(NamedTuple):
         """Why it cannot be used on a device, None if it can."""
         if device.type != "cuda":
             return f"needs a GPU, the device is {device}" if self.tf32 else None
+        if self.tf32 and torch.version.hip:
+            return "AMD's GPUs have no TF32"
         major, minor = torch.cuda.get_device_capability(device)
         if (self.tf32 or self.autocast) and major < 8:
             return f"needs a GPU of compute capability 8.0, that of {device} is {major}.{minor}"

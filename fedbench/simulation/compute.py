@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.utils.deterministic
 
 from fedbench.base.errors import UserError
 from fedbench.config import RunConfig
@@ -25,22 +26,30 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
-    """Fixed thread count, full precision, deterministic algorithms, gradients on: whatever the process had before."""
+    """Set the thread count, full precision, deterministic algorithms and gradients; then restore what was set before.
+
+    In deterministic mode torch fills all memory that it hands out, which costs a kernel for every tensor, also in
+    captured steps. No step reads memory that it has not written, so that is switched off.
+    """
     threads = torch.get_num_threads()
     deterministic = torch.get_deterministic_debug_mode()
     backends: Any = torch.backends
-    kernels = (backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul, backends.mkldnn.conv)
-    precisions, benchmark = [kernel.fp32_precision for kernel in kernels], backends.cudnn.benchmark
+    cpu, gpu = backends.mkldnn, backends.cudnn
+    kernels = (backends.cuda.matmul, gpu.conv, gpu.rnn, cpu.matmul, cpu.conv, cpu.rnn)
+    precisions, benchmark = [kernel.fp32_precision for kernel in kernels], gpu.benchmark
+    memory: Any = torch.utils.deterministic
+    filled = memory.fill_uninitialized_memory
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic cuBLAS asks for
     try:
         torch.set_num_threads(run.threads)
         for kernel in kernels:
             kernel.fp32_precision = "ieee"  # neither TF32 nor bfloat16 behind our back
+        memory.fill_uninitialized_memory = False
         if device.type == "cuda":
             # Non-overlapping max-pools are deterministic in fact, yet flagged: warn, do not fail. The same by
             # `use_deterministic_algorithms` would import all of torch's compiler, a second's work.
             torch.set_deterministic_debug_mode("warn")
-            backends.cudnn.benchmark = False
+            gpu.benchmark = False
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
             yield
     finally:
@@ -48,7 +57,8 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
         for kernel, precision in zip(kernels, precisions, strict=True):
             kernel.fp32_precision = precision
         torch.set_deterministic_debug_mode(deterministic)
-        backends.cudnn.benchmark = benchmark
+        gpu.benchmark = benchmark
+        memory.fill_uninitialized_memory = filled
 
 
 @contextmanager

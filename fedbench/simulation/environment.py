@@ -1,6 +1,10 @@
 """The machine and the versions behind a run: what may make its bytes differ from another's."""
 
 import platform
+import re
+import subprocess
+from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +16,15 @@ from fedbench.config.identity import SIMULATION_VERSION
 if TYPE_CHECKING:
     from fedbench.simulation.loop import Simulation
 
+ANSWER_SECONDS = 10.0
+DRIVER_FILE = Path("/proc/driver/nvidia/version")  # on Linux
+DRIVER = r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s"
+
 Environment = dict[str, Any]
 
 
 def environment(simulation: "Simulation") -> Environment:
-    """Versions, processor, device, threads and engine, as plain data."""
+    """Return versions, processor, device, threads and engine as plain data; for a GPU also those of its libraries."""
     device = simulation.device
     return {
         "fedbench": _version("fedbench"),
@@ -31,6 +39,7 @@ def environment(simulation: "Simulation") -> Environment:
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         "threads": simulation.config.run.threads,
         "engine": simulation.engine.name,
+        **(gpu_versions() if device.type == "cuda" else {}),
     }
 
 
@@ -38,6 +47,29 @@ def route(simulation: "Simulation") -> list[Environment]:
     """All environments that a run has been in, in order: those before it was resumed, then the present one."""
     now = environment(simulation)
     return simulation.earlier if simulation.earlier[-1:] == [now] else [*simulation.earlier, now]
+
+
+def gpu_versions() -> dict[str, str | None]:
+    """Return the versions of CUDA (or ROCm) and cuDNN that torch was built with, and of the GPU's driver."""
+    cudnn = torch.backends.cudnn.version()
+    return {
+        "cuda": torch.version.cuda or torch.version.hip,
+        "cudnn": None if cudnn is None else str(cudnn),
+        "driver": driver_version(),
+    }
+
+
+@cache
+def driver_version() -> str | None:
+    """Return the version of NVIDIA's driver, or None if the system does not tell it."""
+    with suppress(OSError):
+        if found := re.search(DRIVER, DRIVER_FILE.read_text()):
+            return found[1]
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_SECONDS).stdout
+        return next(iter(answer.split()), None)
+    return None
 
 
 def processor() -> str:

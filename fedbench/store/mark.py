@@ -95,11 +95,16 @@ class Environment(_Content):
     threads: Count
     torch: str
     fedbench: str | None
+    cuda: str | None = None
+    cudnn: str | None = None
+    driver: str | None = None
     earlier: "list[Environment]" = []
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
-        return f"{self.device_name}, {threads}, torch {self.torch}, fedbench {self.fedbench}"
+        libraries = {"CUDA": self.cuda, "cuDNN": self.cudnn, "driver": self.driver}
+        gpu = "".join(f", {name} {version}" for name, version in libraries.items() if version)
+        return f"{self.device_name}, {threads}, torch {self.torch}, fedbench {self.fedbench}{gpu}"
 
 
 def read_mark(content: bytes) -> Mark:

@@ -4,12 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from fedbench.base.memory import MAYBE_OUT_OF_MEMORY, out_of_memory
+
 USUAL = 4  # trials on a GPU, where nothing was measured
 USABLE = 0.95  # of a GPU's memory: others use it, too
 CONTEXT = 600 * 2**20  # bytes that CUDA takes for each process, beside what torch reserves
 STEP = 10_000  # Ray counts in ten-thousandths
 ACCELERATOR = "accelerator_type:"  # before the type of a node's GPUs, among its resources
-OUT_OF_MEMORY = ("OutOfMemoryError:", "ALLOC_FAILED")  # torch's own, and what cuBLAS and cuDNN say
 
 
 def trials_on_a_gpu(trial: float | None, gpu: float | None, measured: int | None) -> int:
@@ -38,8 +39,11 @@ def gpu_types(nodes: Iterable[Mapping[str, float]]) -> Counter[str]:
 
 
 def could_grow(share: float, reason: str) -> bool:
-    """Whether a trial that failed with a share of a GPU may do better with more of it: its memory was too small."""
-    return 0 < share < 1 and any(sign in reason for sign in OUT_OF_MEMORY)
+    """Return whether a trial that failed with a share of a GPU may succeed with more of it.
+
+    That is so if its memory was too small, or may have been.
+    """
+    return 0 < share < 1 and (out_of_memory(reason) or any(sign in reason for sign in MAYBE_OUT_OF_MEMORY))
 
 
 class Shares:

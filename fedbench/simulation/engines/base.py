@@ -25,18 +25,30 @@ class Start(NamedTuple):
     buffers: Tensor
 
 
+class CaptureFailed(UserWarning):
+    """A step could not be captured. Torch's allocator and generators may be left in the middle of the capture.
+
+    A run goes on without captured steps. A process that can leave the run to another one should do so: if it makes this
+    warning an error, the run ends with it.
+    """
+
+
 class Engine(ABC):
     """Trains the clients of a run, one after the other, in one model on its device.
 
-    The result does not depend on the engine, to the byte: before it is used for a model and a device it is held
-    against `eager`. `trouble` says why it cannot work as it is meant to, once that has come up; `complaint` is the line
-    for users about it, or about the engine that they asked for and that is not used.
+    The result does not depend on the engine, to the byte: before an engine is used for a model and a device, its result
+    is compared with that of `eager`.
+
+    trouble: why it cannot work as it is meant to, once that has come up; complaint: the line for users about it, or
+    about the engine that they asked for and that is not used; thorough: whether it is being compared with `eager`, and
+    does at once what it would otherwise do only in longer runs.
     """
 
     name: ClassVar[str]
 
     def __init__(self, model: FlatModel, samples: Samples) -> None:
         self.model, self.samples = model, samples
+        self.thorough = False
         self.trouble: str | None = None
         self.complaint: str | None = None
 
@@ -45,10 +57,10 @@ class Engine(ABC):
         """Why it cannot be used on a device, None if it can."""
         return None
 
-    def complain(self, reason: str, so: str) -> None:
+    def complain(self, reason: str, so: str, kind: type[UserWarning] = UserWarning) -> None:
         """Warn that the engine of a name cannot do its work, and what is done about it; trials tell their driver."""
         self.complaint = f"run.engine = {reason}; {so}"
-        warnings.warn(self.complaint, stacklevel=3)
+        warnings.warn(self.complaint, kind, stacklevel=3)
 
     def repeated(self, step: Step) -> Step:
         """A server's step that is about to be repeated many times, as it is or faster (see `Server`)."""

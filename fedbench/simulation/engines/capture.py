@@ -1,11 +1,13 @@
 """Capturing: a step becomes a graph of what it did on the device, and a replay does it again without any Python."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from fedbench.base.memory import raise_out_of_memory
 from fedbench.methods.base import Step
 
 WARM_UP = 3  # steps before a capture: libraries choose their kernels and take their memory in them
@@ -23,15 +25,24 @@ class Capture(Protocol):
         """The replay of a step, which is not run by being recorded; raises RuntimeError where that cannot be done."""
 
 
+@cache
+def side_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of this process for all captures on a device.
+
+    cuBLAS keeps a workspace for every stream that it has been used on, for as long as the process lives.
+    """
+    return torch.cuda.Stream(device)
+
+
 class CudaCapture:
-    """Makes CUDA graphs: warmed up on a side stream and captured there, in one pool of memory for all.
+    """Makes CUDA graphs: steps are warmed up on a side stream and captured there, in one memory pool for all graphs.
 
     The pool can be shared, since nothing in it outlives a replay: all results are in tensors from outside.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.stream = torch.cuda.Stream(device)
+        self.stream = side_stream(device)
         self.pool = torch.cuda.graph_pool_handle()
 
     def warm(self, step: Replay) -> None:
@@ -82,7 +93,10 @@ class Repeated:
         self.replays[shapes]()
 
     def _captured(self, held: list[Tensor]) -> Replay:
-        """The replay of the step over tensors that are held; the step itself where it cannot be captured."""
+        """Return the replay of the step over tensors that are held, or the step itself if it cannot be captured.
+
+        An error that says that memory is used up is raised: it does not mean that the step cannot be captured.
+        """
 
         def step() -> None:
             self.step(*held)
@@ -90,5 +104,6 @@ class Repeated:
         try:
             return self.capture.record(step)
         except RuntimeError as error:
+            raise_out_of_memory(error)
             self.failed(error)
             return step

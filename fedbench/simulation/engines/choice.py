@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from fedbench.base.errors import UserError
+from fedbench.base.memory import raise_out_of_memory
 from fedbench.config import TrialConfig
 from fedbench.config.engines import AUTO, ENGINES
 from fedbench.data.samples import Samples
 from fedbench.methods import Correction
 from fedbench.models import FlatModel
 from fedbench.simulation.compute import seeded
-from fedbench.simulation.engines.base import Engine, Start
+from fedbench.simulation.engines.base import CaptureFailed, Engine, Start
 from fedbench.simulation.engines.eager import Eager
 from fedbench.simulation.local import Plan, Sgd, draw_plan
 
@@ -38,7 +39,8 @@ def choose_engine(config: TrialConfig, model: FlatModel, samples: Samples, least
         engine, CHECKED[key] = _tried(kind, config, model, samples, least)
     if reason := CHECKED[key]:
         eager = Eager(model, samples)
-        eager.complain(f"{kind.name}: {reason}", "using eager")
+        failed = CaptureFailed if engine and engine.trouble else UserWarning
+        eager.complain(f"{kind.name}: {reason}", "using eager", failed)
         return eager
     return engine or kind(model, samples)
 
@@ -61,7 +63,10 @@ def check_device(config: TrialConfig, device: torch.device) -> None:
 def _tried(
     kind: type[Engine], config: TrialConfig, model: FlatModel, samples: Samples, least: int
 ) -> tuple[Engine | None, str | None]:
-    """An engine, and what speaks against it, if anything: nothing that it does may end a run."""
+    """Return an engine, and what speaks against it, if anything.
+
+    Nothing that it does ends the run, unless memory is used up, which says nothing about the engine.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the reason is enough
@@ -70,6 +75,7 @@ def _tried(
             sgd = Sgd(torch.full_like(model.w[0], CHECK_LR), clients.momentum, clients.weight_decay)
             return engine, engine.trouble or self_check(engine, sgd, clients.batch_size, least)
     except Exception as error:
+        raise_out_of_memory(error)
         return None, f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
 
 
@@ -78,7 +84,7 @@ def self_check(engine: Engine, sgd: Sgd, batch_size: int, least: int = 1) -> str
 
     The second client has momentum and a correction with all its parts. The model is left as it was.
     """
-    model, samples = engine.model, engine.samples
+    model, samples, engine.thorough = engine.model, engine.samples, True
     start = Start(model.w.clone(), model.buffers.clone())
     try:
         for client in range(2):
@@ -90,6 +96,7 @@ def self_check(engine: Engine, sgd: Sgd, batch_size: int, least: int = 1) -> str
                 if not torch.equal(_bytes(one), _bytes(other)):
                     return f"not the same {what} as with eager steps"
     finally:
+        engine.thorough = False
         model.load(*start)
     return None
 

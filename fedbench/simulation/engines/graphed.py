@@ -1,5 +1,6 @@
 """Steps captured once as CUDA graphs and replayed: a step is then one launch in place of some hundred."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,15 +9,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fedbench.base.memory import raise_out_of_memory
 from fedbench.data.samples import Samples
 from fedbench.methods import Correction
 from fedbench.methods.base import Step
 from fedbench.models import FlatModel
-from fedbench.simulation.engines.base import Engine, Start, register_engine
+from fedbench.simulation.engines.base import CaptureFailed, Engine, Start, register_engine
 from fedbench.simulation.engines.capture import WARM_UP, Capture, CudaCapture, Repeated, Replay
 from fedbench.simulation.local import Plan, Sgd, train_step
 
 MOST_GRAPHS = 512  # a correction whose mu changes all the time would ask for ever more of them
+WORTH_USES = 50  # of a step on the rest of an epoch before it is captured: a capture takes as long as so many steps
 
 
 class Kind(NamedTuple):
@@ -65,6 +68,7 @@ class Graphed(Engine):
         self.capture = capture or CudaCapture(model.w.device)
         self.held: dict[str, Tensor] = {}
         self.steps: dict[Kind, Replay] = {}
+        self.rests: Counter[Kind] = Counter()  # how often steps on the rest of an epoch were run
 
     @classmethod
     def refuses(cls, device: torch.device) -> str | None:
@@ -85,7 +89,9 @@ class Graphed(Engine):
         total = self._hold("total", torch.zeros((), device=velocity.device, dtype=torch.float64))
         for index in plan.batches():
             self._hold(f"index {len(index)}", index)
-            self._step(Kind.of(len(index), sgd, correction), sgd, correction)()
+            kind = Kind.of(len(index), sgd, correction)
+            self.rests[kind] += len(index) != plan.full.shape[2]
+            self._step(kind, sgd, correction)()
         velocity.copy_(self.held["velocity"])
         return total / max(plan.samples, 1)
 
@@ -97,7 +103,11 @@ class Graphed(Engine):
         return self.held[name].copy_(value)
 
     def _step(self, kind: Kind, sgd: Sgd, correction: Correction | None) -> Replay:
-        """The captured step of a kind; of `sgd` and `correction` it has the numbers, and the tensors that are held."""
+        """Return the step of a kind, captured if that is worth it.
+
+        Of `sgd` and `correction` it has the numbers, and the tensors that are held. Rests of epochs come in as many
+        sizes as there are clients, so that each is captured only once it has occurred often.
+        """
         if kind in self.steps:
             return self.steps[kind]
         held = self.held
@@ -108,7 +118,8 @@ class Graphed(Engine):
             index = held[f"index {kind.batch}"]
             train_step(self.model, self.samples, index, fixed, held["velocity"], correction, held["total"])
 
-        if self.trouble is not None or len(self.steps) >= MOST_GRAPHS:
+        rare = 0 < self.rests[kind] < WORTH_USES and not self.thorough
+        if self.trouble is not None or len(self.steps) >= MOST_GRAPHS or rare:
             return step
         self.steps[kind] = self._captured(step)
         return self.steps[kind]
@@ -118,20 +129,24 @@ class Graphed(Engine):
         return step if self.trouble else Repeated(step, self.capture, self._failed)
 
     def _captured(self, step: Replay) -> Replay:
-        """The replay of a step; the step itself, from now on uncaptured, where it cannot be captured."""
+        """Return the replay of a step, or the step itself if it cannot be captured; from then on no step is.
+
+        An error that says that memory is used up is raised: it does not mean that the step cannot be captured.
+        """
         try:
             with self._undone():
                 for _ in range(WARM_UP):
                     self.capture.warm(step)
                 return self.capture.record(step)
         except RuntimeError as error:
+            raise_out_of_memory(error)
             self._failed(error)
             return step
 
     def _failed(self, error: RuntimeError) -> None:
         """From now on nothing is captured."""
         self.trouble = f"a step cannot be captured ({(str(error).strip().splitlines() or [''])[0][:200]})"
-        self.complain(f"{self.name}: {self.trouble}", "going on without captured steps")
+        self.complain(f"{self.name}: {self.trouble}", "going on without captured steps", CaptureFailed)
 
     @contextmanager
     def _undone(self) -> Iterator[None]:

@@ -115,6 +115,21 @@ class Failing(Recording):
         return super().record(step)
 
 
+class Exhausted(Recording):
+    """A capture that finds no memory. `hidden`: another error is then raised as the capture ends, as torch does."""
+
+    def __init__(self, error: RuntimeError, *, hidden: bool) -> None:
+        super().__init__()
+        self.error, self.hidden = error, hidden
+
+    def record(self, step: Step) -> Step:
+        try:
+            raise self.error
+        finally:
+            if self.hidden:
+                raise RuntimeError("operation failed due to a previous error during capture")
+
+
 class Lossy(Recording):
     """A capture that goes wrong in silence: its graphs leave the last operation out."""
 

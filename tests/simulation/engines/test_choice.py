@@ -8,10 +8,14 @@ import torch
 from torch import Tensor
 
 from fedbench import ConfigError, Simulation, TrialConfig, UserError
+from fedbench.data.samples import Samples
 from fedbench.methods import Correction
-from fedbench.simulation.engines import Engine, Start, choice, register_engine
+from fedbench.models import FlatModel
+from fedbench.simulation.engines import CaptureFailed, Engine, Start, choice, register_engine
 from fedbench.simulation.engines.eager import Eager
+from fedbench.simulation.engines.graphed import Graphed
 from fedbench.simulation.local import Plan, Sgd
+from tests.simulation.engines.recording import Failing
 
 Make = Callable[..., TrialConfig]
 
@@ -38,7 +42,14 @@ def own_engines(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             self.model.w.fill_(7)
             raise ValueError("no such kernel\nwith details")
 
-    for name, kind in {"counting": Counting, "off": Off, "broken": Broken}.items():
+    class Full(Eager):
+        def train(self, plan: Plan, start: Start, velocity: Tensor, correction: Correction | None, sgd: Sgd) -> Tensor:
+            if not log:
+                log.append(self.name)
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return super().train(plan, start, velocity, correction, sgd)
+
+    for name, kind in {"counting": Counting, "off": Off, "broken": Broken, "full": Full}.items():
         register_engine(name)(type(name, (kind,), {}))
     return log
 
@@ -99,3 +110,27 @@ def test_an_engine_that_fails_its_check_costs_a_line_and_the_run_is_eager(
     wanted.step()
     simulation.step()
     assert torch.equal(simulation.state.w, wanted.state.w)
+
+
+def test_used_up_memory_ends_the_run_and_is_not_remembered(tiny: Make, own_engines: list[str]) -> None:
+    with pytest.raises(torch.OutOfMemoryError):
+        Simulation(tiny(run__engine="full"))
+    assert chosen(tiny(run__engine="full")).name == "full"
+
+
+def test_a_failed_capture_can_be_told_from_other_complaints(tiny: Make, own_engines: list[str]) -> None:
+    class Captured(Graphed):
+        def __init__(self, model: FlatModel, samples: Samples) -> None:
+            super().__init__(model, samples, Failing(2))
+
+        @classmethod
+        def refuses(cls, device: torch.device) -> str | None:
+            return None
+
+    register_engine("captured")(Captured)
+    with pytest.warns(CaptureFailed, match="cannot be captured"):
+        simulation = Simulation(tiny(run__engine="captured"))
+    assert type(simulation.engine) is Eager
+    with pytest.warns(UserWarning) as caught:
+        Simulation(tiny(run__engine="off"))
+    assert caught[0].category is UserWarning

@@ -14,13 +14,13 @@ from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Correction
 from fedbench.models import FlatModel
 from fedbench.simulation.compute import exact, seeded
-from fedbench.simulation.engines import Engine, Start
+from fedbench.simulation.engines import CaptureFailed, Engine, Start
 from fedbench.simulation.engines import graphed as module
 from fedbench.simulation.engines.choice import self_check
 from fedbench.simulation.engines.eager import Eager
 from fedbench.simulation.engines.graphed import Graphed
 from fedbench.simulation.local import Plan, Sgd, draw_plan
-from tests.simulation.engines.recording import Failing, Lossy, Recording, Uncaptured
+from tests.simulation.engines.recording import Exhausted, Failing, Lossy, Recording, Uncaptured
 
 Make = Callable[..., TrialConfig]
 
@@ -38,6 +38,12 @@ RUNS = [
 def one_thread() -> Iterator[None]:
     with exact(RunConfig(), CPU):
         yield
+
+
+@pytest.fixture(autouse=True)
+def every_step_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that would be too rare in such short runs."""
+    monkeypatch.setattr(module, "WORTH_USES", 1)
 
 
 def net() -> FlatModel:
@@ -144,6 +150,43 @@ def test_graphs_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(capture.graphs) == 2
 
 
+def test_the_rest_of_an_epoch_is_captured_once_it_has_occurred_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORTH_USES", 5)
+    data, capture = images(), Recording()
+    wanted = run(Eager(net(), data), CORRECTIONS["linear"])  # rests of 12 occur twice, of 5 four times
+    assert same(wanted, run(Graphed(net(), data, capture), CORRECTIONS["linear"]))
+    assert len(capture.graphs) == 1, "of full batches alone"
+    engine = Graphed(net(), data, capture := Recording())
+    start = Start(engine.model.w.clone(), engine.model.buffers.clone())
+    engine.train(plan(37, epochs=7), start, torch.zeros_like(start.w), None, rate(0.1))
+    full, rest = 0, 1
+    assert capture.log == [full, full] * 4 + [full, full, rest] * 3, "eager in the first four epochs"
+
+
+def test_the_self_check_captures_the_rest_of_an_epoch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    engine = Graphed(net(), images(), capture := Recording())
+    assert self_check(engine, rate(0.01), 16) is None
+    assert {kind.batch for kind in engine.steps} == {16, 8}
+    assert len(capture.graphs) == 4, "two sizes, with a correction and without"
+    assert not engine.thorough
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("CUDA error: out of memory")]
+)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_used_up_memory_ends_the_run_and_does_not_mean_that_steps_cannot_be_captured(
+    error: RuntimeError, hidden: bool
+) -> None:
+    engine = Graphed(net(), images(), Exhausted(error, hidden=hidden))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        run(engine, CORRECTIONS["nothing"])
+    assert (engine.trouble, engine.complaint) == (None, None)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        self_check(engine, rate(0.01), 16)
+
+
 def test_neither_a_start_nor_a_correction_is_written_to() -> None:
     engine = Graphed(net(), images(), Recording())
     start = Start(engine.model.w.clone(), engine.model.buffers.clone())
@@ -160,7 +203,7 @@ def test_a_capture_that_fails_costs_a_line_and_no_byte(at: int) -> None:
     data = images()
     wanted = run(Eager(net(), data), CORRECTIONS["all"])
     engine = Graphed(net(), data, Failing(at))
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(CaptureFailed) as caught:
         found = run(engine, CORRECTIONS["all"])
     assert same(wanted, found)
     assert [str(warning.message) for warning in caught] == [

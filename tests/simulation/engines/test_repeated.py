@@ -11,7 +11,7 @@ from torch import Tensor
 from fedbench import Simulation, TrialConfig
 from fedbench.simulation.engines.capture import WARM_UP, Repeated
 from fedbench.simulation.engines.graphed import Graphed
-from tests.simulation.engines.recording import Failing, Recording
+from tests.simulation.engines.recording import Exhausted, Failing, Recording
 
 Make = Callable[..., TrialConfig]
 
@@ -93,6 +93,11 @@ def test_a_capture_that_fails_costs_a_line_and_no_byte(tiny: Make, at: int) -> N
         "run.engine = graphed: a step cannot be captured (operation not permitted when stream is capturing); "
         "going on without captured steps"
     }
+
+
+def test_used_up_memory_ends_the_run(tiny: Make) -> None:
+    with pytest.raises(torch.OutOfMemoryError):
+        rounds(config_of(tiny, "fedlaw", "mlp"), Exhausted(torch.OutOfMemoryError("CUDA out of memory"), hidden=True))
 
 
 def test_arguments_are_copied_into_tensors_that_stay() -> None:

@@ -14,7 +14,7 @@ from fedbench.simulation.environment import driver_version, environment
 from fedbench.store.mark import Environment
 
 Make = Callable[..., TrialConfig]
-HERE = {"device_name": "x", "threads": 1, "torch": "2.13.0", "fedbench": "0.1.0"}
+HERE: dict[str, Any] = {"device_name": "x", "threads": 1, "torch": "2.13.0", "fedbench": "0.1.0"}
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def driver_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 @pytest.mark.parametrize(
     "text",
     [
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.2.0\n",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 2024\nGCC version: 12.2.0\n",
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (x@y)\n",
     ],
 )

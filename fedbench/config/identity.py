@@ -39,7 +39,7 @@ def canonical(config: "TrialConfig") -> Settings:
     form |= {group: counts for group in DRAWS if (counts := hashed_settings(getattr(config, group)))}
     if config.participants == config.clients.count:
         form.pop("participation", None)  # all clients take part, so nothing is drawn
-    form["data"] = hashed_settings(config.data)
+    form["data"] = hashed_settings(config.data, config.data.unused())
     form["data"] |= {key: form["data"].get(key) for key in ALPHAS}
     form["data"] |= {
         "train_size": config.train_samples,

@@ -34,6 +34,24 @@ def heterogeneity_degree(shares: Floats) -> Floats:
     return degree
 
 
+def partition_heterogeneity(counts: NDArray[np.int64]) -> dict[str, float]:
+    """How much the clients of a partition differ, from their class counts [n, C].
+
+    label_distance: the mean over clients of the total variation distance 0.5 * sum_c |p_ic - p_c| between the class
+    mix of a client and that of all data, from 0 (equal mixes) to below 1; size_variation: the standard deviation of
+    the clients' sizes over their mean; effective_clients: (sum_i n_i)^2 / sum_i n_i^2, which is n for equal sizes and 1
+    where one client has everything; smallest_client, largest_client: samples.
+    """
+    sizes, overall = counts.sum(1).astype(np.float64), counts.sum(0) / counts.sum()
+    return {
+        "label_distance": float(np.abs(class_shares(counts) - overall).sum(1).mean() / 2),
+        "size_variation": float(sizes.std() / sizes.mean()),
+        "effective_clients": float(sizes.sum() ** 2 / (sizes**2).sum()),
+        "smallest_client": float(sizes.min()),
+        "largest_client": float(sizes.max()),
+    }
+
+
 def weight_correlations(lambda_sums: Floats, sizes: Floats, degrees: Floats) -> dict[str, float | None]:
     """Pearson correlations over clients of accumulated weights with data size, heterogeneity degree, their product."""
     return {

@@ -15,6 +15,7 @@ from fedbench.base.files import read_bytes, scratch, write_bytes, write_json, wr
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.config import TrialConfig
 from fedbench.config.resolve import without_obsolete
+from fedbench.indicators.heterogeneity import partition_heterogeneity
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.environment import Environment, environment, route
 from fedbench.simulation.observe import final_tables
@@ -191,6 +192,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         "bytes_down": down * content["rounds"],
         **peak_memory(simulation.device),
         "partition_redraws": split.redraws,
+        **partition_heterogeneity(split.class_counts[: simulation.config.clients.count]),
         "test_samples": len(simulation.federation.test),
         "corrupted_clients": split.corrupted,
         "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedbench import TrialConfig
 from fedbench.base.errors import UserError
 from fedbench.data.classes import Indices, Labels, apportion, class_order, longtail_counts
 from fedbench.data.partitions import PARTITIONS, DataSettings, Partition, three_node
@@ -146,3 +147,69 @@ def test_proportional_prefixes_keep_the_mix() -> None:
     labels = np.repeat([0, 1], [900, 100])
     order = class_order(labels, np.random.default_rng(0), balanced=False)
     assert np.bincount(labels[order[:100]]).tolist() == [90, 10]
+
+
+@given(
+    rule=st.sampled_from([{"sizes": "dirichlet", "alpha": 0.1}, {"sizes": "power", "power": 2.0}]),
+    n=st.integers(1, 40),
+    size=st.integers(40, 400),
+    seed=st.integers(0, 2**32),
+)
+def test_quantity_skew_uses_every_sample_once_and_leaves_no_client_without(
+    rule: dict[str, float], n: int, size: int, seed: int
+) -> None:
+    partition, samples = PARTITIONS.get("quantity"), np.arange(size)
+    settings = partition.Settings.model_validate({"partition": "quantity", **rule})
+    parts = partition.draw(settings, n, samples, samples % 5, np.random.default_rng(seed))
+    assert len(parts) == n and min(map(len, parts)) >= 1
+    assert sorted(np.concatenate(parts)) == list(range(size))
+
+
+def test_sizes_follow_the_power_law_and_labels_do_not_differ() -> None:
+    partition, labels = PARTITIONS.get("quantity"), np.arange(100_000) % 10
+    settings = partition.Settings.model_validate({"partition": "quantity", "sizes": "power", "power": 1.5})
+    parts = partition.draw(settings, 10, np.arange(100_000), labels, np.random.default_rng(0))
+    sizes = sorted(map(len, parts), reverse=True)
+    expected = np.arange(1, 11) ** -1.5
+    assert sizes == pytest.approx(100_000 * expected / expected.sum(), abs=6)
+    shares = np.stack([np.bincount(labels[part], minlength=10) / len(part) for part in parts])
+    assert np.abs(shares - 0.1).max() < 0.03
+
+
+def test_power_zero_gives_equal_sizes() -> None:
+    partition = PARTITIONS.get("quantity")
+    settings = partition.Settings.model_validate({"partition": "quantity", "sizes": "power", "power": 0})
+    parts = partition.draw(settings, 7, np.arange(70), np.zeros(70, np.int64), np.random.default_rng(0))
+    assert [len(part) for part in parts] == [10] * 7
+
+
+@given(
+    n=st.integers(1, 40),
+    classes=st.integers(1, 20),
+    each=st.integers(1, 20),
+    per_class=st.integers(40, 60),
+    seed=st.integers(0, 2**32),
+)
+def test_every_client_has_its_number_of_classes_and_every_sample_one_client(
+    n: int, classes: int, each: int, per_class: int, seed: int
+) -> None:
+    partition, labels = PARTITIONS.get("shards"), np.repeat(np.arange(classes), per_class)
+    settings = partition.Settings.model_validate({"partition": "shards", "classes": each})
+    rng, samples = np.random.default_rng(seed), np.arange(len(labels))
+    if each > classes or n * each < classes:
+        with pytest.raises(UserError, match=r"clients share .* classes; must be between"):
+            partition.draw(settings, n, samples, labels, rng)
+        return
+    parts = partition.draw(settings, n, samples, labels, rng)
+    assert sorted(np.concatenate(parts)) == list(range(len(labels)))
+    assert [len(np.unique(labels[part])) for part in parts] == [each] * n
+    holders = [sum(label in labels[part] for part in parts) for label in range(classes)]
+    assert max(holders) - min(holders) <= 1
+
+
+def test_the_parameter_of_the_other_size_distribution_is_no_part_of_the_hash() -> None:
+    def quantity(**settings: float | str) -> str:
+        return TrialConfig(data={"partition": "quantity", **settings}).hash
+
+    assert quantity(power=3.0) == quantity() != quantity(alpha=0.5)
+    assert quantity(sizes="power", alpha=0.5) == quantity(sizes="power") != quantity(sizes="power", power=3.0)

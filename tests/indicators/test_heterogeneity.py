@@ -7,6 +7,7 @@ from fedbench.indicators.heterogeneity import (
     class_shares,
     heterogeneity_coherence,
     heterogeneity_degree,
+    partition_heterogeneity,
     weight_correlations,
 )
 
@@ -49,3 +50,25 @@ def test_correlations_are_pearsons_and_none_where_undefined() -> None:
     assert found["pearson_degree"] == pytest.approx(np.corrcoef(sums, degrees)[0, 1])
     assert found["pearson_product"] == pytest.approx(np.corrcoef(sums, sizes * degrees)[0, 1])
     assert weight_correlations(sums, np.ones(3), np.full(3, np.inf)) == dict.fromkeys(found)
+
+
+def test_heterogeneity_of_a_partition_by_hand() -> None:
+    found = partition_heterogeneity(np.array([[30, 0], [0, 10]]))
+    assert found["label_distance"] == pytest.approx((0.25 + 0.75) / 2)
+    assert found["size_variation"] == pytest.approx(10 / 20)
+    assert found["effective_clients"] == pytest.approx(40**2 / (30**2 + 10**2))
+    assert (found["smallest_client"], found["largest_client"]) == (10, 30)
+
+
+@given(
+    n=st.integers(1, 12), mix=st.lists(st.integers(0, 9), min_size=2, max_size=5).filter(any), size=st.integers(1, 9)
+)
+def test_equal_clients_have_no_heterogeneity_and_all_count(n: int, mix: list[int], size: int) -> None:
+    found = partition_heterogeneity(np.tile(size * np.array(mix), (n, 1)))
+    assert found["label_distance"] == pytest.approx(0, abs=1e-12)
+    assert found["size_variation"] == pytest.approx(0, abs=1e-12)
+    assert found["effective_clients"] == pytest.approx(n)
+
+
+def test_clients_with_a_class_each_are_as_far_apart_as_can_be() -> None:
+    assert partition_heterogeneity(np.eye(10, dtype=np.int64))["label_distance"] == pytest.approx(0.9)

@@ -16,9 +16,10 @@ class Trial:
     summary: dict[str, Any] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     proxy: Mapping[str, Any] = field(default_factory=dict)
+    clients: Mapping[str, Any] = field(default_factory=dict)
 
     def settings(self) -> Mapping[str, Any]:
-        return {"proxy": self.proxy}
+        return {"proxy": self.proxy, "clients": self.clients}
 
     def table(self, name: str) -> pd.DataFrame:
         return self.tables.get(name, pd.DataFrame())
@@ -277,3 +278,13 @@ def test_a_jump_is_from_a_round_to_the_next_one() -> None:
     table = every(5, [0.1, 0.9] * 10).table("rounds")
     table.loc[97:, "test_accuracy"] = [0.50, 0.52, 0.50]  # the last three rounds are all recorded
     assert read("jumps_test_accuracy", Trial({"rounds": 100}, {"rounds": table})) == pytest.approx(2.0)
+
+
+def test_heterogeneity_of_trials_stored_without_it_comes_from_their_partition() -> None:
+    cells = [(0, 0, 30), (0, 1, 0), (1, 0, 0), (1, 1, 10), (2, 0, 5), (2, 1, 5)]  # the last is the proxy set
+    table = pd.DataFrame(cells, columns=["client", "class", "samples"])
+    trial = Trial(tables={"partition": table}, clients={"count": 2})
+    assert read("label_distance", trial) == pytest.approx(0.5)
+    assert read("effective_clients", trial) == pytest.approx(1.6)
+    assert read("largest_client", trial) == 30
+    assert read("label_distance", Trial({"label_distance": 0.25}, {"partition": table}, clients={"count": 2})) == 0.25

@@ -40,6 +40,10 @@ class DataSettings(Strict):
     draw: Annotated[Whole, UnhashedDefault()] = 0
     """which draw of the partition and of the clients' holdouts; everything else of the seed stays the same"""
 
+    def unused(self) -> tuple[str, ...]:
+        """Return the settings that have no effect beside the others, and so are left out of the hash."""
+        return ()
+
 
 S = TypeVar("S", bound=DataSettings)
 

@@ -56,7 +56,10 @@ OPTIONS: list[tuple[str, str]] = [
     ("study smoke --set run.device=cuda:99", "run.device = cuda:99: "),
     ("study smoke --set data.name=cifar10 --data-dir .", "data set 'cifar10' is not in ., "),
     *(
-        (f"{line} --data-dir nowhere", "--data-dir nowhere: is not there; name the folder that holds the data sets")
+        (
+            f"{line} --data-dir nowhere",
+            "--data-dir nowhere: does not exist; name the folder that contains the data sets",
+        )
         for line in (
             "study smoke",
             "study smoke --dry-run",
@@ -354,7 +357,7 @@ SHARDS: dict[str, tuple[str, str]] = {
     "nothing": ("None", "a list of 3 arrays, one for each client, gave a NoneType"),
     "too_few": ("[samples]", "a list of 3 arrays, one for each client, gave 1"),
     "floats": ("[samples / 2] * clients", "a one-dimensional array of whole numbers, gave float64"),
-    "others": ("[samples + 99999] * clients", "each client some of the samples that it was given, gave others"),
+    "others": ("[samples + 99999] * clients", "each client some of the given samples, gave others"),
     "raises": ("1 / 0", "line 12, in draw: ZeroDivisionError: division by zero"),
 }
 

@@ -1,1 +1,1 @@
-"""Data sets, their partition over clients, and what a federation consists of."""
+"""Data sets, partitions of their samples over clients, and the data structures of a federation."""

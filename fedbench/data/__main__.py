@@ -1,4 +1,4 @@
-"""Fetch and verify data sets: python -m fedbench.data get|check NAME."""
+"""The command `python -m fedbench.data get|check NAME`, which downloads and verifies data sets."""
 
 import argparse
 from collections.abc import Sequence

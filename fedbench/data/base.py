@@ -1,4 +1,4 @@
-"""What a data set is: arrays, their shape, and the paper's settings for it."""
+"""The description of a data set: how to load its arrays, their shape, and its default settings."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from fedbench.base.registry import Registry
 
 
 class Arrays(NamedTuple):
-    """The content of a data set: inputs of the dataset's `kind`, and labels as int64 [N].
+    """The arrays of a data set: inputs of the data set's `kind`, and labels as int64 [N].
 
     Inputs are uint8 or float32 [N, H, W, C] (so that a batch is channels-last), or tokens as int32 [N, L]. `owner` and
     `owner_test` (int64 [N]) name the owner of each training and test sample, where the data set has owners.
@@ -48,22 +48,22 @@ Kind = Literal["uint8", "float32", "tokens"]
 
 @runtime_checkable
 class Verifiable(Protocol):
-    """A loader that can check its source afresh, past any cache."""
+    """A loader that can also read and check the original files, without any cache."""
 
     def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
-        """The arrays and where they came from; a UserError if something is wrong with them."""
+        """Return the arrays and a description of their source, or raise UserError if the files are invalid."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set, described before a byte of it is read, so that configs can be checked early.
+    """The description of a data set. Configs are checked by it before any data are read.
 
     `shape` is (C, H, W). `kind` is the type of the inputs: pixels (uint8) are scaled to [0, 1], numbers (float32) are
-    taken as they are, then both become (x - mean) / std; L tokens of a vocabulary of V are fed one-hot, their shape is
-    (V, 1, L). `owners` is the number of different owners of training samples, 0 if the data set has no owners. `load`
-    reads the arrays; its argument is the folder that the user named, or None. `defaults` maps config keys to the values
-    that a config takes when it leaves them out; the paper's (`PAPER_DEFAULTS`) fill in for the rest. A `method.`
-    default goes to methods that have such a setting and no default of their own for it.
+    not, then both are normalised to (x - mean) / std; sequences of L tokens (int32) of a vocabulary of V are encoded
+    one-hot, with the shape (V, 1, L). `owners` is the number of different owners of training samples, 0 if the data set
+    has no owners. `load` reads the arrays; its argument is the folder that the user gave, or None. `defaults` maps
+    config keys to default values and takes precedence over `PAPER_DEFAULTS`. A default `method.KEY` applies to methods
+    that have this setting and no default for it.
     """
 
     name: str
@@ -102,8 +102,8 @@ PAPER_DEFAULTS: Mapping[str, object] = {
 }
 
 
-def _misdescribed(dataset: Dataset) -> str | None:
-    """Which part of a description is not of its type, if one is not."""
+def _wrong_type(dataset: Dataset) -> str | None:
+    """A message about the first field of a description that has a wrong type, None if there is none."""
     shape, sizes = dataset.shape, (dataset.num_classes, dataset.train_size, dataset.test_size)
     if not isinstance(shape, tuple) or len(shape) != 3:
         return f"shape must be (C, H, W), is {shape!r}"
@@ -121,9 +121,9 @@ def _misdescribed(dataset: Dataset) -> str | None:
 
 
 def register_dataset(dataset: Dataset, version: str | None = None) -> Dataset:
-    """Make a data set known by its name; one from outside the package may give a `version`."""
-    if complaint := _misdescribed(dataset):
-        raise ConfigError(f"data set '{dataset.name}': {complaint}")
+    """Register a data set under its name. `version` is for plugins: it replaces the fingerprint of their source."""
+    if problem := _wrong_type(dataset):
+        raise ConfigError(f"data set '{dataset.name}': {problem}")
     if not dataset.std > 0 or min(dataset.num_classes, dataset.train_size, dataset.test_size, *dataset.shape) < 1:
         raise ConfigError(f"data set '{dataset.name}': std, sizes, shape and number of classes must be above 0")
     DATASETS.add(dataset.name, dataset, version)

@@ -1,4 +1,4 @@
-"""Counting and ordering samples by class: pure functions of labels, settings and a generator."""
+"""Pure functions that count, order and split samples by class."""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +17,16 @@ def by_class(samples: Indices, labels: Labels, rng: np.random.Generator) -> list
 
 
 def cut(samples: Indices, proportions: NDArray[np.float64]) -> list[Indices]:
-    """Cut samples into consecutive parts of the given proportions (they sum to 1)."""
+    """Cut samples into consecutive parts of the given proportions, which sum to 1."""
     ends = np.floor(np.cumsum(proportions)[:-1] * len(samples) + 1e-9).astype(np.int64)
     return np.split(samples, ends)
 
 
 def apportion(weights: Sequence[float], total: int) -> list[int]:
-    """Whole numbers in proportion to `weights` that sum to `total`, by largest remainders (the first wins a tie)."""
+    """Whole numbers in proportion to `weights` that sum to `total`, by the largest-remainder method.
+
+    Of equal remainders, the first is rounded up.
+    """
     shares = np.asarray(weights, np.float64) * (total / max(sum(weights), 1e-300))
     result = np.floor(shares + 1e-9).astype(np.int64)
     order = np.argsort(result - shares, kind="stable")
@@ -32,19 +35,20 @@ def apportion(weights: Sequence[float], total: int) -> list[int]:
 
 
 def longtail_shares(rho: float, num_classes: int) -> list[float]:
-    """rho^(-c / (C - 1)), c = 0 ... C - 1: each class's size relative to the first."""
+    """The size of each class c = 0 ... C - 1 relative to the first: rho^(-c / (C - 1))."""
     return [float(rho ** (-c / max(num_classes - 1, 1))) for c in range(num_classes)]
 
 
 def longtail_counts(head: float, rho: float, num_classes: int) -> list[int]:
-    """n_c = floor(head * rho^(-c / (C - 1)) + 1e-9)."""
+    """The size of each class of a long tail whose first class has `head` samples: floor(head * rho^(-c / (C - 1)))."""
     return [math.floor(head * share + 1e-9) for share in longtail_shares(rho, num_classes)]
 
 
 def class_order(labels: Labels, rng: np.random.Generator, *, balanced: bool) -> Indices:
-    """All samples, shuffled within their class, ordered so that every prefix has the wanted mix of classes.
+    """A random order of all samples in which every prefix has nearly the same mix of classes.
 
-    `balanced`: as many of each class as can be; else: each class in proportion to its size. Prefixes nest.
+    If `balanced`, a prefix has the same number of samples of every class as far as they suffice. Otherwise, it has
+    each class in proportion to the size of the class.
     """
     order = rng.permutation(len(labels))
     rank_in_class = np.empty(len(labels), np.float64)

@@ -1,4 +1,4 @@
-"""Where files of a data set are looked for, how they are checked, downloaded and cached as arrays."""
+"""Finds, verifies and downloads the official files of data sets, and caches them as arrays."""
 
 import gzip
 import hashlib
@@ -23,10 +23,10 @@ CACHE_FORMAT = 1
 
 @dataclass(frozen=True)
 class Layout:
-    """One official layout: the folders it may lie in, and its files with their accepted md5 sums.
+    """The files of a data set in one official format, and the folders that may contain them.
 
-    A sum is that of the file or of its uncompressed content; a file without any is checked by its structure
-    alone. A file may be gzipped under its name plus `.gz`; none has more than `largest` bytes, uncompressed.
+    `files` maps names to the accepted md5 sums of the file or of its uncompressed content; a file without sums is
+    checked by its structure only. Each file may be compressed as NAME.gz, and has at most `largest` bytes uncompressed.
     """
 
     folders: Sequence[str]
@@ -36,29 +36,30 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A layout whose files are all there."""
+class LayoutFiles:
+    """The paths of all files of a layout."""
 
     layout: Layout
     paths: Mapping[str, Path]
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder that contains the files."""
         return next(iter(self.paths.values())).parent
 
 
 def cache_dir() -> Path:
-    """Where downloads and array caches live: $FEDBENCH_CACHE, else $XDG_CACHE_HOME/fedbench or ~/.cache/fedbench."""
+    """The folder of downloads and caches: $FEDBENCH_CACHE, else $XDG_CACHE_HOME/fedbench or ~/.cache/fedbench."""
     if named := os.environ.get("FEDBENCH_CACHE"):
         return _expanded(named)
     return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "fedbench"
 
 
 def named_folders(data_dir: Path | None, *, new: bool = False) -> list[Path]:
-    """The folders that the user names: an argument, then the environment.
+    """The folders of data sets that the user gave: the argument, then $FEDBENCH_DATA.
 
-    One that is not there is refused: another copy of the data would be read instead. new: the first may be made yet.
+    Raise UserError if one does not exist, because another copy of the data would be read silently. If `new`, the
+    first need not exist yet.
     """
     variable = os.environ.get("FEDBENCH_DATA")
     first = [_folder("data folder", data_dir, new=new)] if data_dir else []
@@ -66,13 +67,13 @@ def named_folders(data_dir: Path | None, *, new: bool = False) -> list[Path]:
 
 
 def check_data_dir(data_dir: Path | None) -> None:
-    """Refuse an option that names a folder that is not there, before anything is done."""
+    """Raise UserError if the option --data-dir names a folder that does not exist."""
     if data_dir:
         _folder("--data-dir", data_dir)
 
 
 def _folder(what: str, path: str | Path, *, new: bool = False) -> Path:
-    """A folder that the user names; an error says why it cannot be one. new: it need not be there yet."""
+    """A folder that the user gave. Raise UserError if it cannot be used; if `new`, it need not exist yet."""
     folder = _expanded(path)
     try:
         there, wrong = folder.exists(), folder.exists() and not folder.is_dir()
@@ -81,18 +82,18 @@ def _folder(what: str, path: str | Path, *, new: bool = False) -> Path:
     if wrong:
         raise UserError(f"{what} {path}: is not a folder")
     if not there and not new:
-        raise UserError(f"{what} {path}: is not there; name the folder that holds the data sets")
+        raise UserError(f"{what} {path}: does not exist; name the folder that contains the data sets")
     return folder
 
 
 def _expanded(path: str | Path) -> Path:
-    return Path(os.path.expanduser(path))  # unlike Path.expanduser, never an error
+    return Path(os.path.expanduser(path))  # Path.expanduser raises an error for unknown users
 
 
-def find(layouts: Iterable[Layout], roots: Iterable[Path], *, strict: bool = False) -> Found | None:
-    """The first complete layout under the roots.
+def find(layouts: Iterable[Layout], roots: Iterable[Path], *, strict: bool = False) -> LayoutFiles | None:
+    """Find the first complete layout below the roots.
 
-    Where `strict`, one that is there in part is an error that names what is missing; else it is passed over.
+    If `strict`, an incomplete layout raises UserError with the missing files; otherwise, it is skipped.
     """
     for root in roots:
         partial: UserError | None = None
@@ -100,7 +101,7 @@ def find(layouts: Iterable[Layout], roots: Iterable[Path], *, strict: bool = Fal
             for folder in (root / name for name in layout.folders):
                 paths = {name: path for name in layout.files if (path := _existing(folder, name))}
                 if len(paths) == len(layout.files):
-                    return Found(layout, paths)
+                    return LayoutFiles(layout, paths)
                 if paths:
                     missing = ", ".join(name for name in layout.files if name not in paths)
                     partial = partial or UserError(f"{folder}: {missing} is missing; put it beside {', '.join(paths)}")
@@ -113,8 +114,8 @@ def _existing(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
 
 
-def read(found: Found) -> Arrays:
-    """Read and verify every file of a layout, then parse it."""
+def read(found: LayoutFiles) -> Arrays:
+    """Read and verify all files of a layout, then parse them."""
     layout = found.layout
     blobs = {name: _verified(path, layout.files[name], layout.largest) for name, path in found.paths.items()}
     try:
@@ -124,7 +125,7 @@ def read(found: Found) -> Arrays:
 
 
 def _verified(path: Path, sums: Sequence[str], largest: int) -> bytes:
-    """The (uncompressed) bytes of a file whose md5 is one of `sums`."""
+    """The uncompressed content of a file whose md5 is one of `sums`."""
     try:
         raw = read_bytes(path, largest)
         blob = _unzipped(raw, largest) if path.suffix == ".gz" else raw
@@ -136,11 +137,11 @@ def _verified(path: Path, sums: Sequence[str], largest: int) -> bytes:
 
 
 def _unzipped(raw: bytes, most: int) -> bytes:
-    """The content of a gzip file, never unpacked further than to see that it has more than `most` bytes."""
+    """The content of a gzip file; an error if it has more than `most` bytes, without unpacking all of it."""
     with gzip.open(io.BytesIO(raw)) as stream:
         blob = stream.read(most + 1)
     if len(blob) > most:
-        raise OSError(f"more than {most} bytes in it")
+        raise OSError(f"its content has more than {most} bytes")
     return blob
 
 
@@ -150,10 +151,10 @@ def _md5(blob: bytes) -> str:
 
 @dataclass(frozen=True)
 class Official:
-    """The source of a published data set: found or downloaded by torchvision, verified, read, cached.
+    """The loader of a published data set, whose files are found locally or downloaded by torchvision.
 
-    Looks in the user's folder, $FEDBENCH_DATA, the cache, then in the `system` folders. A warning names the folder
-    that is used if it is not the first that the user names.
+    Files are searched in the user's folder, $FEDBENCH_DATA, the cache and then the `system` folders. A warning names
+    the folder that is used if it is not the first that the user gave.
     """
 
     name: str
@@ -162,17 +163,17 @@ class Official:
     system: Sequence[Path] = ()
 
     def __call__(self, data_dir: Path | None) -> Arrays:
-        """The arrays, from the cache if these very files were read before."""
+        """Load the arrays, from the cache if these files were read before."""
         found = self.find(data_dir, download=True)
         return cached(self.name, found.paths.values(), lambda: read(found))
 
     def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
-        """Read the files themselves, past the cache; returns the arrays and where they came from."""
+        """Read the files without the cache. Return the arrays and the folder of the files."""
         found = self.find(data_dir, download=download, new=download)
         return read(found), str(found.folder)
 
-    def find(self, data_dir: Path | None, *, download: bool, new: bool = False) -> Found:
-        """Where the files are; an error says where it looked and how to get them. new: the folder may be made yet."""
+    def find(self, data_dir: Path | None, *, download: bool, new: bool = False) -> LayoutFiles:
+        """Find the files, or raise UserError with the searched folders. If `new`, `data_dir` need not exist yet."""
         named, others = named_folders(data_dir, new=new), [cache_dir() / "downloads", *self.system]
         if found := find(self.layouts, named, strict=True) or find(self.layouts, others):
             if named and not found.folder.is_relative_to(named[0]):
@@ -182,7 +183,7 @@ class Official:
         problem = "not downloaded"
         if download:
             target = named[0] if data_dir else cache_dir() / "downloads"
-            problem = self._download(target) or f"downloaded to {target}, but its files are not there"
+            problem = self._download(target) or f"downloaded to {target}, but the files are not there"
             if found := find(self.layouts, [target]):
                 return found
         folders = " or ".join(f"DIR/{layout.folders[0]}/ ({', '.join(layout.files)})" for layout in self.layouts)
@@ -192,16 +193,16 @@ class Official:
         )
 
     def _download(self, target: Path) -> str | None:
-        """Let torchvision fetch the files into a temporary folder, then put them in place; returns what went wrong."""
+        """Download the files by torchvision and move them to `target`. Return a message if this fails."""
         try:
-            from torchvision import datasets  # lazy: its wheel does not import beside every build of torch
+            from torchvision import datasets  # imported here because its wheel does not work with every build of torch
         except (ImportError, RuntimeError) as error:
             return f"cannot be downloaded, torchvision does not work beside this build of torch: {_first_line(error)}"
         try:
             with tempfile.TemporaryDirectory(prefix="fedbench-") as scratch:
                 getattr(datasets, self.torchvision_name)(scratch, download=True)
-                publish(Path(scratch), target)
-        except Exception as error:  # torchvision raises anything from RuntimeError to URLError
+                install(Path(scratch), target)
+        except Exception as error:  # torchvision raises many types, from RuntimeError to URLError
             return f"the download failed: {type(error).__name__}: {_first_line(error)}"
         return None
 
@@ -210,45 +211,46 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason given"])[0][:200]
 
 
-def publish(source: Path, target: Path) -> None:
-    """Copy what lies in `source` into `target`, all of it before any of it shows: no reader meets half a file."""
+def install(source: Path, target: Path) -> None:
+    """Copy the content of `source` into `target` so that a concurrent reader never sees part of a file."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".new-") as scratch:
         complete = shutil.copytree(source, Path(scratch, "complete"))
         for entry in complete.iterdir():
-            _put(entry, target / entry.name)
+            _move(entry, target / entry.name)
 
 
-def _put(entry: Path, place: Path) -> None:
-    """Rename a folder or file to its place; where such a folder is there, file by file."""
+def _move(entry: Path, target: Path) -> None:
+    """Rename a file or folder to `target`; if that is a folder already, move the content file by file."""
     try:
-        entry.replace(place)
+        entry.replace(target)
     except OSError:
-        if not (entry.is_dir() and place.is_dir()):
+        if not (entry.is_dir() and target.is_dir()):
             raise
         for part in entry.iterdir():
-            _put(part, place / part.name)
+            _move(part, target / part.name)
 
 
 def cached(name: str, sources: Iterable[Path], load: Callable[[], Arrays]) -> Arrays:
-    """Arrays through a `.npy` cache, opened copy-on-write: processes share pages, a write never reaches the file.
+    """Load arrays through a cache of `.npy` files, which all processes of a machine share by copy-on-write mapping.
 
-    The cache is keyed by the source files' paths, sizes and times, so a changed file is read (and verified) again.
+    The cache is keyed by the paths, sizes and modification times of the source files, so that a changed file is read
+    and verified again.
     """
     signs = [f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}" for path in sources for stat in [path.stat()]]
     key = hashlib.sha256("\n".join([str(CACHE_FORMAT), *signs]).encode()).hexdigest()[:16]
-    return kept(arrays_folder(name, key), load)
+    return cached_in(arrays_folder(name, key), load)
 
 
 def arrays_folder(name: str, key: str) -> Path:
-    """Where the arrays of a data set are cached."""
+    """The folder in which the arrays of a data set are cached."""
     return cache_dir() / "arrays" / f"{name}-{key}"
 
 
-def kept(folder: Path, load: Callable[[], Arrays]) -> Arrays:
-    """The arrays in a folder of the cache, loaded where there are none.
+def cached_in(folder: Path, load: Callable[[], Arrays]) -> Arrays:
+    """Load arrays from a folder of the cache, and fill the folder first if it does not exist.
 
-    Without a folder that can be written to, the arrays simply stay in memory.
+    If the folder cannot be written, the arrays stay in memory.
     """
     if not folder.is_dir():
         arrays = load()
@@ -261,13 +263,13 @@ def kept(folder: Path, load: Callable[[], Arrays]) -> Arrays:
         paths = {field: folder / f"{field}.npy" for field in Arrays._fields}
         there = {field: path for field, path in paths.items() if path.exists() or field not in Arrays._field_defaults}
         return Arrays(**{field: np.load(path, mmap_mode="c") for field, path in there.items()})
-    except (OSError, ValueError, EOFError):  # a damaged cache is only a cache
+    except (OSError, ValueError, EOFError):  # the cache is damaged: remove it
         shutil.rmtree(folder, ignore_errors=True)
         return load()
 
 
 def _store(folder: Path, arrays: Arrays) -> None:
-    """Write a whole folder under a temporary name, then rename it: a reader sees all of it or nothing."""
+    """Write the arrays to a temporary folder, then rename it, so that a reader sees all of them or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as scratch:
         for field, array in arrays._asdict().items():
@@ -280,5 +282,5 @@ def _store(folder: Path, arrays: Arrays) -> None:
         try:
             complete.rename(folder)
         except OSError:
-            if not folder.is_dir():  # another process may have been first: then its copy serves
+            if not folder.is_dir():  # otherwise, another process has written the same arrays
                 raise

@@ -1,4 +1,4 @@
-"""Readers of the official file layouts, in numpy: bytes in, uint8 images [N, H, W, C] and labels [N] out."""
+"""Parsers of the official file formats: they turn bytes into uint8 images [N, H, W, C] and labels [N]."""
 
 import io
 import math
@@ -13,7 +13,7 @@ Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def read_idx(blob: bytes, name: str) -> NDArray[np.uint8]:
-    """An idx file of unsigned bytes: 4-byte magic (0, 0, type 8, dims), dims as big-endian uint32, the data."""
+    """Parse an idx file of unsigned bytes: magic (0, 0, type 8, number of dims), dims as big-endian uint32, data."""
     if len(blob) < 4 or blob[:3] != b"\0\0\x08":
         raise UserError(f"{name}: not an idx file of unsigned bytes")
     dims = blob[3]
@@ -27,7 +27,7 @@ def read_idx(blob: bytes, name: str) -> NDArray[np.uint8]:
 
 
 def read_cifar_binary(blob: bytes, name: str, label_bytes: int) -> Labelled:
-    """Rows of `label_bytes` labels (the last is the one to learn) and 3 x 32 x 32 pixels."""
+    """Parse rows of `label_bytes` labels, of which the last is used, and 3 x 32 x 32 pixels."""
     row = label_bytes + 3072
     if not blob or len(blob) % row:
         raise UserError(f"{name}: {len(blob)} bytes, not a whole number of {row}-byte rows")
@@ -36,7 +36,7 @@ def read_cifar_binary(blob: bytes, name: str, label_bytes: int) -> Labelled:
 
 
 def read_cifar_python(blob: bytes, name: str, label_key: str) -> Labelled:
-    """A pickled dict with `data` [N, 3072] and a list of labels. Only for bytes whose checksum is known."""
+    """Unpickle a dict with `data` [N, 3072] and a list of labels. Call it only for bytes with a known checksum."""
     try:
         content = pickle.load(io.BytesIO(blob), encoding="latin1")
         return planes_to_pixels(content["data"]), np.asarray(content[label_key], np.int64)
@@ -45,5 +45,5 @@ def read_cifar_python(blob: bytes, name: str, label_key: str) -> Labelled:
 
 
 def planes_to_pixels(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Rows of three 32 x 32 colour planes [N, 3072] as pixels [N, 32, 32, 3]."""
+    """Convert rows of three 32 x 32 colour planes [N, 3072] to pixels [N, 32, 32, 3]."""
     return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))

@@ -1,4 +1,4 @@
-"""What a federation consists of: samples on a device, and which of them goes where."""
+"""The data of a federation: samples on a device, and their split over clients and evaluation sets."""
 
 from dataclasses import dataclass, replace
 
@@ -13,9 +13,10 @@ from fedbench.data.classes import Indices, Labels
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled inputs on a device, as they are in `Arrays` until the moment they are fed; labels int64 [N].
+    """Labelled inputs on a device, stored as in `Arrays`, with labels as int64 [N].
 
-    A pixel or number x becomes x * scale + shift in `dtype`; tokens of a `vocabulary` become one-hot vectors.
+    When it is used, a pixel or number x is converted to x * scale + shift in `dtype`, and tokens of a `vocabulary` to
+    one-hot vectors.
     """
 
     images: Tensor
@@ -39,11 +40,11 @@ class Samples:
         return x.add_(self.shift) if self.shift else x
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs [B, C, H, W] and labels [B] of the samples in `index` [B]."""
+        """Normalised images [B, C, H, W] and labels [B] of the samples in `index` [B]."""
         return self.inputs(index), self.labels.index_select(0, index)
 
     def subset(self, index: Indices) -> "Samples":
-        """A copy of some samples."""
+        """A copy of the samples in `index`."""
         chosen = on_device(index, self.labels.device)
         images, labels = self.images.index_select(0, chosen), self.labels.index_select(0, chosen)
         return replace(self, images=images, labels=labels)
@@ -51,18 +52,22 @@ class Samples:
 
 @dataclass(frozen=True)
 class Split:
-    """Which sample goes where: indices into the training set (clients, validation) and the test set (proxy, test).
+    """The split of a data set over clients, proxy set, validation set and test set, as indices of samples.
 
-    The proxy's are into the training set where that is its source.
+    `shards`, `holdout` and `validation` index the training set, `test` the test set, and `proxy` the set that
+    `proxy.source` names.
 
-    shards: what each client trains on; holdout: what it keeps aside; sizes [n]: |D_i|, both together (data-size
-    weights come from these); class_counts [n, C]: of the same samples, before any label was
-    corrupted; labels [N]: the training labels, those of corrupted clients as they see them; corrupted: their ids,
-    sorted; swapped: client -> a pair of classes, where that is the corruption;
-    groups: named groups of clients, where the partition has any;
-    client_tests: for each client, which of the `test` samples are its owners', as positions in `test`; None unless the
-    partition is by owner and the test samples have owners;
-    redraws: how often the partition was drawn again because a client had nothing.
+    shards: samples that each client trains on.
+    holdout: samples of each client that it does not train on.
+    sizes [n]: number of samples |D_i| of each client, including its holdout; data-size weights are based on it.
+    class_counts [n, C]: number of samples of each class of each client, by the labels before corruption.
+    labels [N]: labels of the training set after corruption.
+    corrupted: sorted ids of the corrupted clients.
+    swapped: the two classes that each corrupted client swaps, if the corruption is `swap`.
+    groups: named groups of clients, if the partition has any.
+    client_tests: for each client, the positions in `test` of the samples of its owners; None unless the partition is by
+        owner and the test samples have owners.
+    redraws: how often the partition was drawn again because a client had no samples.
     """
 
     shards: list[Indices]
@@ -82,7 +87,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Federation:
-    """All data of one run. `train` is indexed by the shards; `proxy` and `validation` are None where not used."""
+    """All data of one run. `split.shards` indexes `train`; `proxy` and `validation` are None if they are not used."""
 
     split: Split
     train: Samples

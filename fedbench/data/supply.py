@@ -1,4 +1,4 @@
-"""Where data come from that this machine lacks: from nowhere, unless somebody offers to supply them."""
+"""Loads data sets, on a worker from the driver's machine if they are not available locally."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 from fedbench.data.base import Arrays, Dataset
 from fedbench.data.official import Official, named_folders
 
-Supplier = Callable[[str], Arrays]  # by the name of a data set
+Supplier = Callable[[str], Arrays]  # takes the name of a data set
 _suppliers: list[Supplier] = []
 
 
 def supply_from(supplier: Supplier) -> None:
-    """Let `supplier` have all data sets that this process will not find; then nothing is downloaded here."""
+    """Register the function that provides data sets which this process does not find. It then downloads nothing."""
     _suppliers[:] = [supplier]
 
 
 def supplied(dataset: Dataset, data_dir: Path | None) -> Arrays:
-    """A data set as its loader reads it or, where that fails and there is one, from the supplier.
+    """Load a data set by its own loader or, if that fails, from the registered supplier.
 
-    A folder that the user names and that is not there is refused, whatever the loader would make of it.
+    Raise UserError if the user gave a folder that does not exist, also for loaders that ignore it.
     """
     if not _suppliers:
         named_folders(data_dir)
@@ -28,5 +28,5 @@ def supplied(dataset: Dataset, data_dir: Path | None) -> Arrays:
         if isinstance(dataset.load, Official):
             dataset.load.find(data_dir, download=False)
         return dataset.load(data_dir)
-    except Exception:  # of somebody's own loader, anything
+    except Exception:  # a plugin's loader may raise anything
         return _suppliers[0](dataset.name)

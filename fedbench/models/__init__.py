@@ -1,4 +1,4 @@
-"""The models, one file a family; every module here registers what it holds."""
+"""The models, one module per family. Each module registers its models when it is imported."""
 
 from fedbench.models.base import MODELS, build, built, has_batch_norm, initial, register_model
 from fedbench.models.flat import FlatModel, LayerGroups, Layers, Span, TensorSpan

@@ -1,4 +1,4 @@
-"""The registry of models and how one is built and initialised."""
+"""The registry of models, and functions that build and initialise them."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,9 +22,10 @@ MODELS: Registry[Builder] = Registry("model", home="fedbench.models")
 
 
 def register_model(name: str, version: str | None = None) -> Callable[[Builder], Builder]:
-    """Decorate `build(shape, num_classes) -> nn.Module`; shape is (C, H, W), the module maps [B, C, H, W] to logits.
+    """Register the decorated function `build(shape, num_classes) -> nn.Module` under a name.
 
-    A model from outside the package may give a `version`.
+    shape is (C, H, W), and the module maps images [B, C, H, W] to logits [B, classes]. `version` is for plugins: it
+    replaces the fingerprint of their source in the hash.
     """
     with_brackets("register_model('name')", name)
 
@@ -36,11 +37,11 @@ def register_model(name: str, version: str | None = None) -> Callable[[Builder],
 
 
 def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
-    """A module with torch's own initial weights (from the global generator: use `built` or `initial` for a run)."""
+    """Build a module with weights from torch's global generator. Runs use `built` or `initial` instead."""
     builder = MODELS.get(name)
     try:
         module = builder(shape, num_classes)
-    except Exception as error:  # whatever somebody's model does wrong
+    except Exception as error:  # a plugin's model may raise anything
         size = "x".join(map(str, shape))
         reason = f"{type(error).__name__}: {_first_line(error)}"
         raise ConfigError(f"model '{name}' cannot be built for {size} images ({reason})") from error
@@ -51,7 +52,7 @@ def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """Modules that are built in here have shapes, but no weights; those that they read from a file are passed over."""
+    """A context in which modules are built with shapes but without weights; weights from files are ignored."""
     with torch.device("meta"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")
         yield
@@ -59,14 +60,17 @@ def without_memory() -> Iterator[None]:
 
 @lru_cache
 def has_batch_norm(name: str, shape: Shape, num_classes: int) -> bool:
-    """Whether the model has running statistics; found by building it without memory."""
+    """Whether the model has running statistics. It is built without memory to find out."""
     with without_memory():
         return any(buffer.is_floating_point() for buffer in build(name, shape, num_classes).buffers())
 
 
 @lru_cache
 def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
-    """What is wrong with a model's output for two images, if anything; found without memory."""
+    """A message if a model cannot be trained or its output for two images has a wrong shape, else None.
+
+    The model is built without memory.
+    """
     try:
         with without_memory():
             module = build(name, shape, num_classes)
@@ -89,7 +93,7 @@ def wrong_output(name: str, shape: Shape, num_classes: int) -> str | None:
 
 @lru_cache
 def needs_two(name: str, shape: Shape, num_classes: int) -> bool:
-    """Whether the model cannot train on a single image, as batch norm over vectors cannot; found without memory."""
+    """Whether the model cannot be trained on a batch of one image, as is the case with batch norm over vectors."""
     if not has_batch_norm(name, shape, num_classes):
         return False
     with without_memory():
@@ -106,9 +110,9 @@ def _first_line(error: Exception) -> str:
 
 
 def built(name: str, shape: Shape, num_classes: int, seed: int, draw: int = 0) -> nn.Module:
-    """A plain module with the weights that (architecture, shape, seed, draw) fix, whatever ran before in this process.
+    """A module whose initial weights depend on the arguments alone.
 
-    They are drawn in float32 on the CPU, so every device and precision starts from the same point.
+    They are drawn in float32 on the CPU, so that they are the same for every device and precision.
     """
     before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
@@ -129,5 +133,5 @@ def initial(
     precision: Precision | torch.dtype,
     draw: int = 0,
 ) -> FlatModel:
-    """The model that a run starts from: the module that `built` gives, as a function of a flat vector."""
+    """The initial model of a run: the module of `built` as a function of a flat vector."""
     return FlatModel(built(name, shape, num_classes, seed, draw), device, precision)

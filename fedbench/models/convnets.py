@@ -1,4 +1,4 @@
-"""Plain convolutional nets: LeNet-5, SimpleCNN and two AlexNets for small images."""
+"""Plain convolutional networks: LeNet-5, SimpleCNN and two AlexNets for small images."""
 
 from torch import nn
 
@@ -6,7 +6,7 @@ from fedbench.models.base import Shape, register_model
 
 
 def _pooled(shape: Shape, *sizes: tuple[int, int]) -> int:
-    """Number of positions (H * W) left after stages of (pixels lost by the convolution, divisor)."""
+    """Number of positions H * W after some stages, each given by (pixels lost by the convolution, pooling divisor)."""
     height, width = shape[1:]
     for lost, divisor in sizes:
         height, width = (height - lost) // divisor, (width - lost) // divisor
@@ -97,5 +97,5 @@ def alexnet_small(shape: Shape, num_classes: int) -> nn.Module:
 
 
 def _response_norm() -> nn.LocalResponseNorm:
-    """Over four neighbouring channels, as the first CIFAR networks had it."""
+    """Local response normalisation over four neighbouring channels, as in the first CIFAR networks."""
     return nn.LocalResponseNorm(4, alpha=0.001 / 9, beta=0.75, k=1)

@@ -1,4 +1,4 @@
-"""DenseNet-121 for small images: 3x3 stem, no stem pooling."""
+"""DenseNet-121 for small images, with a 3x3 stem and without stem pooling."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ BLOCKS = (6, 12, 24, 16)
 
 
 class DenseLayer(nn.Module):
-    """BN - ReLU - 1x1 conv to 4 * growth - BN - ReLU - 3x3 conv to growth, joined to its input."""
+    """BN - ReLU - 1x1 conv to 4 * growth - BN - ReLU - 3x3 conv to growth, concatenated with its input."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__()
@@ -27,17 +27,17 @@ class DenseLayer(nn.Module):
 
 
 def _transition(inputs: int) -> nn.Module:
-    """Halve the channels and the image."""
+    """A transition layer, which halves the number of channels and the size of the image."""
     return nn.Sequential(
         nn.BatchNorm2d(inputs), nn.ReLU(), nn.Conv2d(inputs, inputs // 2, 1, bias=False), nn.AvgPool2d(2)
     )
 
 
 class GlobalMean(nn.Module):
-    """Mean over positions, [B, C, H, W] -> [B, C]."""
+    """Global average pooling. Its CUDA gradient is deterministic, unlike that of adaptive pooling."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Average; unlike adaptive pooling its CUDA gradient is deterministic."""
+        """[B, C, H, W] -> [B, C]."""
         return x.mean((2, 3))
 
 

@@ -1,4 +1,4 @@
-"""A module whose parameters, gradients and running statistics are views of three flat vectors."""
+"""Models whose parameters, gradients and running statistics are stored in three flat vectors."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ LayerGroups = Literal["module", "tensor"]
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of the flat vector: the name of what it holds, and where it starts and stops."""
+    """A range of the flat vector that holds one tensor or one module: its name, start and stop."""
 
     name: str
     start: int
@@ -26,9 +26,9 @@ class Span:
 
     @property
     def at(self) -> slice:
-        """The piece as an index: W[:, span.at] is raw memory [m, stop - start], in the order that `FlatModel` states.
+        """The range as a slice: W[:, span.at] has shape [m, stop - start] and the element order of `FlatModel`.
 
-        Norms, cosines and other sums over the elements do not depend on that order. Everything else needs
+        Norms, cosines and other sums over the elements do not depend on that order. For everything else, use
         `TensorSpan.view`.
         """
         return slice(self.start, self.stop)
@@ -36,15 +36,12 @@ class Span:
 
 @dataclass(frozen=True)
 class TensorSpan(Span):
-    """The piece of the flat vector that holds one tensor, and the tensor's shape in its module."""
+    """The range of the flat vector that holds one tensor, and the tensor's shape in its module."""
 
     shape: torch.Size
 
     def view(self, flat: Tensor) -> Tensor:
-        """The tensor [..., *shape] out of one vector [P] or several [..., P].
-
-        It shares their memory: what is written to the view is written to the vectors.
-        """
+        """View the tensor [..., *shape] in one vector [P] or several vectors [..., P], sharing their memory."""
         piece, lead = flat[..., self.at], flat.shape[:-1]
         if len(self.shape) != 4:
             return piece.view((*lead, *self.shape))
@@ -53,28 +50,29 @@ class TensorSpan(Span):
 
 
 class Layers(NamedTuple):
-    """The pieces of the flat vector, first to last: one for each tensor, and one for each module that has tensors."""
+    """The ranges of the flat vector in order: one for each tensor, and one for each module that has tensors."""
 
     tensors: tuple[TensorSpan, ...]
     modules: tuple[Span, ...]
 
     def by(self, groups: LayerGroups) -> tuple[Span, ...]:
-        """The spans of tensors, or of modules."""
+        """The spans of all tensors or of all modules."""
         return self.modules if groups == "module" else self.tensors
 
 
 class FlatModel:
     """A model as a function of a flat vector.
 
-    `w` [P] holds all parameters, `grad` [P] receives their gradients, `buffers` [Q] holds the running statistics of
-    batch norm (Q = 0 without it); all are read and written in place. `momenta` holds the layers of batch norm, each
-    with its momentum. A `precision` may be less than that of the vectors in the passes through the model; logits and
-    gradients have the vectors' dtype.
+    `w` [P] holds all parameters, `grad` [P] their gradients and `buffers` [Q] the running statistics of batch norm
+    (Q = 0 without it); all are read and written in place. `momenta` maps the batch-norm layers to their momentum.
+    Forward and backward passes may use a lower `precision` than the vectors; logits and gradients have the vectors'
+    dtype.
 
-    The order within [P] and [Q]: the tensors follow one another as in `named_parameters` and `named_buffers`. A 4-d
-    tensor of shape (O, I, H, W) is stored as (O, H, W, I), which is channels-last; any other tensor is stored row by
-    row. `torch.nn.utils.vector_to_parameters` assumes row by row for all, and so would scramble a convolution. Use
-    `layers.tensors` for views in the true shapes, and `to_state_dict` and `from_state_dict` to convert.
+    Element order: the tensors follow one another as in `named_parameters` and `named_buffers`. A 4-d tensor of shape
+    (O, I, H, W) is stored channels-last, as (O, H, W, I); any other tensor is stored in row-major order.
+    `torch.nn.utils.vector_to_parameters` assumes row-major order for all tensors and would permute the weights of a
+    convolution. Use `layers.tensors` for views in the original shapes, and `to_state_dict` and `from_state_dict` to
+    convert.
     """
 
     def __init__(self, module: nn.Module, device: torch.device, precision: Precision | torch.dtype) -> None:
@@ -83,7 +81,7 @@ class FlatModel:
         dtype = self.precision.dtype
         self.momenta = {layer: layer.momentum for layer in module.modules() if isinstance(layer, _BatchNorm)}
         for layer in self.momenta:
-            layer.num_batches_tracked = None  # momentum is a constant: the count is never used
+            layer.num_batches_tracked = None  # the count is not used, because the momentum is constant
         parameters = list(module.named_parameters())
         buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
         self.layers = _layers(_spans(parameters))
@@ -110,14 +108,14 @@ class FlatModel:
         return logits if self.precision.autocast is None else logits.to(self.precision.dtype)
 
     def backward(self, loss: Tensor) -> None:
-        """Put the gradient of a loss, a 0-d tensor, into `grad`."""
+        """Compute the gradient of a loss, a 0-d tensor, and store it in `grad`."""
         self.grad.zero_()
         with self.precision.backward():
             loss.backward()
 
     @contextmanager
     def in_full(self) -> Iterator[None]:
-        """Passes in here have the precision of the vectors: for second derivatives, which rounding would drown."""
+        """A context in which passes have the precision of the vectors, as second derivatives need it."""
         before, self.precision = self.precision, Precision(self.precision.dtype)
         try:
             yield
@@ -126,24 +124,27 @@ class FlatModel:
 
     @torch.no_grad()
     def load(self, w: Tensor, buffers: Tensor) -> None:
-        """Copy parameters [P] and running statistics [Q] in."""
+        """Copy parameters [P] and running statistics [Q] into the model."""
         self.w.copy_(w)
         self.buffers.copy_(buffers)
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """A vector [P] as tensors of the parameters' shapes, sharing its memory."""
+        """View a vector [P] as tensors with the parameters' shapes, sharing its memory."""
         return [span.view(flat) for span in self.layers.tensors]
 
     def train(self, mode: bool = True) -> None:
-        """Train mode (batch statistics) or, with False, eval mode (running statistics); batch norm at its momentum."""
+        """Switch to train mode (batch statistics) or, with False, to eval mode (running statistics).
+
+        The batch-norm layers get their original momentum back.
+        """
         self.module.train(mode)
         for layer, momentum in self.momenta.items():
             layer.momentum = momentum
 
     def to_state_dict(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
-        """Parameters [P] and running statistics [Q] as a state dict: the module's names and shapes, on the CPU.
+        """Convert parameters [P] and running statistics [Q] to a state dict of a plain module.
 
-        The tensors are copies in torch's usual memory layout; `load_state_dict` of a plain module takes them.
+        The tensors are copies on the CPU in contiguous memory.
         """
         views = self._views(w, buffers)
         tensors = {name: views.get(name, tensor) for name, tensor in self.module.state_dict().items()}
@@ -154,10 +155,10 @@ class FlatModel:
 
     @torch.no_grad()
     def from_state_dict(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """New vectors with the parameters [P] and the running statistics [Q] of a state dict, in `w`'s dtype and place.
+        """Convert a state dict to new vectors [P] and [Q] with the dtype and device of `w`.
 
-        Integer buffers, such as batch norm's count of batches, have no place in the vectors and are ignored. A tensor
-        that is missing, unknown or of another shape raises UserError.
+        Integer buffers, such as batch norm's count of batches, are ignored. A tensor that is missing, unknown or of
+        another shape raises UserError.
         """
         w, buffers = torch.empty_like(self.w), self.buffers.clone()
         own, views = self.module.state_dict(), self._views(w, buffers)
@@ -165,7 +166,7 @@ class FlatModel:
             if name not in own and not name.endswith(".num_batches_tracked"):
                 raise UserError(f"state dict: the model has no tensor '{name}'")
         for name, view in views.items():
-            if name not in own:  # a buffer that the module keeps out of state dicts
+            if name not in own:  # a buffer that is not part of the module's state dict
                 continue
             if name not in state:
                 raise UserError(f"state dict: lacks the model's tensor '{name}'")
@@ -184,13 +185,13 @@ class FlatModel:
                 tensor.copy_(views[name])
 
     def _views(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
-        """The tensors in two vectors [P] and [Q], by every name that the module has for them."""
+        """Views of all tensors in two vectors [P] and [Q], under every name that the module has for them."""
         parameters = {name: span.view(w) for name, span in self._parameters.items()}
         return parameters | {name: span.view(buffers) for name, span in self._statistics.items()}
 
 
 def _spans(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorSpan, ...]:
-    """The spans of named tensors that follow one another."""
+    """The spans of named tensors that are stored one after the other."""
     spans, start = list[TensorSpan](), 0
     for name, tensor in tensors:
         spans.append(TensorSpan(name, start, start + tensor.numel(), tensor.shape))
@@ -201,13 +202,13 @@ def _spans(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorSpan, ...]:
 def _every_name(
     spans: Iterable[TensorSpan], tensors: Iterable[tuple[str, Tensor]], names: Iterable[tuple[str, Tensor]]
 ) -> dict[str, TensorSpan]:
-    """The span of each name in `names`: modules that share a tensor have several names for it, and it has one span."""
-    places = {id(tensor): span for span, (_, tensor) in zip(spans, tensors, strict=True)}
-    return {name: places[id(tensor)] for name, tensor in names if id(tensor) in places}
+    """Map all `names` to spans. A tensor that several modules share has several names, but only one span."""
+    by_tensor = {id(tensor): span for span, (_, tensor) in zip(spans, tensors, strict=True)}
+    return {name: by_tensor[id(tensor)] for name, tensor in names if id(tensor) in by_tensor}
 
 
 def _layers(tensors: tuple[TensorSpan, ...]) -> Layers:
-    """The spans of tensors, and of the modules that own them."""
+    """The given spans of tensors, with the spans of the modules that own them."""
     owned = groupby(tensors, key=lambda span: span.name.rpartition(".")[0])
     pieces = [(owner, list(spans)) for owner, spans in owned]
     return Layers(tensors, tuple(Span(owner, spans[0].start, spans[-1].stop) for owner, spans in pieces))

@@ -1,4 +1,4 @@
-"""The paper's MLP: two hidden layers of 200."""
+"""The paper's multilayer perceptron, which has two hidden layers with 200 units."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""In which numbers a model computes.
+"""Number formats of forward and backward passes.
 
-What is kept is float32 or float64: parameters, gradients, running statistics, momentum, aggregates.
+Everything that is stored is float32 or float64: parameters, gradients, running statistics, momentum and aggregates.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ import torch
 
 
 class Precision(NamedTuple):
-    """dtype: of all that is kept; tf32, autocast: what the passes through a model do with float32 in between.
+    """The dtype of stored vectors, and a lower precision for forward and backward passes.
 
-    tf32: CUDA rounds the factors of matrix products and convolutions to 10 bits of mantissa; autocast: such products
-    take and give this type. Both hold for forward and backward passes, and for nothing else.
+    tf32: CUDA rounds the factors of matrix products and convolutions to 10 bits of mantissa.
+    autocast: matrix products and convolutions take and return this dtype.
     """
 
     dtype: torch.dtype
@@ -22,18 +22,18 @@ class Precision(NamedTuple):
     autocast: torch.dtype | None = None
 
     def forward(self, device: torch.device) -> AbstractContextManager[None]:
-        """Around a forward pass."""
+        """The context for a forward pass."""
         if self.autocast is None:
             return self.backward()
-        # Without a cache: every weight is cast once a pass anyway, and a captured step must not meet an older cast.
+        # No cache: every weight is cast only once in a pass, and a captured step must not use a cached older weight.
         return torch.autocast(device.type, self.autocast, cache_enabled=False)
 
     def backward(self) -> AbstractContextManager[None]:
-        """Around a backward pass; its operations take the types that they had in the forward pass."""
+        """The context for a backward pass, whose operations have the same types as in the forward pass."""
         return tensor_float() if self.tf32 else nullcontext()
 
     def refuses(self, device: torch.device) -> str | None:
-        """Why it cannot be used on a device, None if it can."""
+        """The reason why this precision cannot be used on a device, None if it can."""
         if device.type != "cuda":
             return f"needs a GPU, the device is {device}" if self.tf32 else None
         if self.tf32 and torch.version.hip:
@@ -46,7 +46,7 @@ class Precision(NamedTuple):
 
 @contextmanager
 def tensor_float() -> Iterator[None]:
-    """TF32 for CUDA's matrix products and convolutions, then as before."""
+    """A context in which CUDA uses TF32 for matrix products and convolutions."""
     backends: Any = torch.backends
     kernels = (backends.cuda.matmul, backends.cudnn.conv)
     before = [kernel.fp32_precision for kernel in kernels]

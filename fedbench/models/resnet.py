@@ -1,4 +1,4 @@
-"""The CIFAR ResNets: three stages of basic blocks with batch norm and 1x1-convolution shortcuts."""
+"""ResNets for CIFAR: three stages of basic blocks with batch norm and 1x1-convolution shortcuts."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from fedbench.models.base import Shape, register_model
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut."""
+    """A residual block of two 3x3 convolutions with a shortcut connection."""
 
     def __init__(self, inputs: int, planes: int, stride: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """(depth - 2) / 6 blocks in each of three stages of 16, 32, 64 times `widen` planes."""
+    """Three stages of (depth - 2) / 6 residual blocks each, with 16, 32 and 64 times `widen` planes."""
 
     def __init__(self, depth: int, widen: int, channels: int, num_classes: int) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
 from fedbench.config.naming import SHORT_HASH, RunName
 from fedbench.data.base import Arrays
-from fedbench.data.official import arrays_folder, cache_dir, kept
+from fedbench.data.official import arrays_folder, cache_dir, cached_in
 from fedbench.data.supply import supply_from
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import Stopped, StopRequest
@@ -277,13 +277,13 @@ def fetch(home: Any, name: str) -> Arrays:
     while not folder.is_dir():
         try:
             with Lease(lease):
-                return kept(folder, receive)
+                return cached_in(folder, receive)
         except HeldElsewhereError:
             watch.holder(lease)  # which removes it once it is stale
             time.sleep(LOOK_SECONDS)
         except OSError:  # there is no folder to write to: the arrays stay in memory
             break
-    return kept(folder, receive)
+    return cached_in(folder, receive)
 
 
 def assigned_device(share: float) -> str:

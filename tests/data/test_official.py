@@ -74,7 +74,7 @@ def test_a_truncated_gzip_file_is_named(files: Path) -> None:
 def test_a_bomb_is_not_unpacked_and_a_huge_file_not_read(files: Path) -> None:
     source = Official("own", [replace(LAYOUT, largest=10**6)], "NoSuchSet")
     (files / "set" / "labels.gz").write_bytes(gzip.compress(bytes(2**24)) * 50)  # 800 MiB of zeros
-    with pytest.raises(UserError, match=r"labels\.gz: cannot be read, .* \(more than 1000000 bytes in it\)"):
+    with pytest.raises(UserError, match=r"labels\.gz: cannot be read, .* \(its content has more than 1000000 bytes\)"):
         source(files)
     os.truncate(files / "set" / "images", 2**40)
     with pytest.raises(UserError, match=r"images: cannot be read, .* More than 1000000 bytes"):
@@ -129,7 +129,7 @@ def test_a_named_folder_that_is_not_there_is_refused_where_there_is_another_copy
         with pytest.raises(UserError) as raised:
             find_or_load(gone if by == "argument" else None)
         what = "data folder" if by == "argument" else "$FEDBENCH_DATA"
-        assert str(raised.value) == f"{what} {gone}: is not there; name the folder that holds the data sets"
+        assert str(raised.value) == f"{what} {gone}: does not exist; name the folder that contains the data sets"
 
 
 @pytest.mark.parametrize("by", ["argument", "variable"])

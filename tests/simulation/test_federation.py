@@ -219,5 +219,7 @@ def test_a_run_refuses_a_data_folder_that_is_not_there(
     gone = tmp_path / "nowhere"
     if by == "variable":
         monkeypatch.setenv("FEDBENCH_DATA", str(gone))
-    with pytest.raises(UserError, match=re.escape(f"{gone}: is not there; name the folder that holds the data sets")):
+    with pytest.raises(
+        UserError, match=re.escape(f"{gone}: does not exist; name the folder that contains the data sets")
+    ):
         Simulation(tiny(), gone if by == "argument" else None)

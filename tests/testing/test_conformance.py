@@ -272,7 +272,7 @@ def test_a_data_set_that_breaks_a_promise_is_told_which(
         (lambda n, samples, rng: [samples] * n, "deals out a sample twice"),
         (
             lambda n, samples, rng: np.array_split(np.arange(len(samples)), n),
-            "some of the samples that it was given, gave others",
+            "some of the given samples, gave others",
         ),
         (lambda n, samples, rng: np.array_split(np.random.permutation(samples), n), "draw from `rng` alone"),
         (lambda n, samples, rng: np.array_split(samples.astype(np.int32), n), "numpy array of int64"),

@@ -1,4 +1,4 @@
-"""The partitions of a training set over clients, one file each: a partition's settings and its rule together."""
+"""Partitions of the training set over clients. Each module defines one partition and its settings."""
 
 from fedbench.data.partitions.base import PARTITIONS, DataSettings, Partition, register_partition
 

@@ -1,4 +1,4 @@
-"""What a partition is: settings under `data.`, and a rule that deals samples out to clients."""
+"""The base class of partitions, which split the training samples over the clients, and of their settings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Rho = Annotated[float, Field(ge=1, le=1e30)]
 
 
 class DataSettings(Strict):
-    """The data set and how it is split over clients; a partition fixes `partition` to its name and adds its own."""
+    """The data set and its partition. A partition's subclass fixes `partition` to its name and adds its settings."""
 
     name: str = "mnist5k"
     """the data set"""
@@ -32,13 +32,13 @@ class DataSettings(Strict):
     longtail: Rho = 1.0
     """rho of a long-tailed training set, class counts n_max * rho^(-c/(C-1)); 1 for none"""
     train_size: Count | None = None
-    """use fewer training images, classes in proportion; null for all"""
+    """number of training images to use, with the classes in proportion; null for all"""
     test_size: Count | None = None
-    """use fewer test images, classes in proportion; null for all"""
+    """number of test images to use, with the classes in proportion; null for all"""
     validation: Share = 0.0
-    """share of the training data kept out; its score is recorded beside the test score"""
+    """share of the training data that is kept out as a validation set, on which the model is evaluated as well"""
     draw: Annotated[Whole, UnhashedDefault()] = 0
-    """which draw of the partition and of the clients' holdouts; everything else of the seed stays the same"""
+    """number of the draw of the partition and of the clients' holdouts; all other random draws stay the same"""
 
     def unused(self) -> tuple[str, ...]:
         """Return the settings that have no effect beside the others, and so are left out of the hash."""
@@ -49,9 +49,9 @@ S = TypeVar("S", bound=DataSettings)
 
 
 class Partition(ABC, Generic[S]):
-    """A rule that splits samples over clients. `defaults` are config keys that it sets where nobody else does.
+    """A rule that splits samples over clients. `defaults` maps config keys to default values for its configs.
 
-    `by_owner` says that each owner's samples are all at one client, so that the data set must have owners.
+    If `by_owner`, all samples of an owner belong to the same client, so the data set must have owners.
     """
 
     Settings: ClassVar[type[DataSettings]]
@@ -60,21 +60,21 @@ class Partition(ABC, Generic[S]):
     by_owner: ClassVar[bool] = False
 
     def check(self, clients: int) -> str | None:
-        """What is wrong with this number of clients ("must be ..."), None if nothing is."""
+        """A message ("must be ...") if the partition is not defined for this number of clients, else None."""
         return None
 
     def groups(self, clients: int) -> dict[str, range]:
-        """Groups of clients that indicators and plots tell apart, by the names in `group_names`."""
+        """Groups of clients that indicators and plots show separately, by the names in `group_names`."""
         return {}
 
     @abstractmethod
     def draw(
         self, settings: S, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
     ) -> list[Indices]:
-        """One array of sample indices a client; unless it says otherwise, every sample is used exactly once.
+        """Draw an array of sample indices for each client. Most partitions use every sample exactly once.
 
-        A rule that looks at more than the labels takes one more argument, `columns`: what is known of all samples of
-        the data set, by name (`Arrays.columns`).
+        A partition that depends on more than the labels takes a further argument, `columns`: the properties of all
+        samples of the data set by name (`Arrays.columns`).
         """
 
     def split(
@@ -86,14 +86,14 @@ class Partition(ABC, Generic[S]):
         rng: np.random.Generator,
         columns: Columns | None = None,
     ) -> tuple[list[Indices], int]:
-        """Draw until no client is left without data: the shards, and the number of redraws that it took."""
+        """Draw until every client has data. Return the shards and the number of redraws."""
         draw: Callable[..., list[Indices]] = self.draw
         if "columns" in signature(draw).parameters:
             draw = partial(draw, columns=columns)
         for redraws in range(REDRAWS):
             shards = draw(settings, clients, samples, labels, rng)
-            if complaint := _not_shards(shards, clients, samples):
-                raise UserError(f"partition '{settings.partition}': draw must give {complaint}")
+            if problem := _not_shards(shards, clients, samples):
+                raise UserError(f"partition '{settings.partition}': draw must give {problem}")
             if all(len(shard) for shard in shards):
                 return shards, redraws
         raise UserError(
@@ -103,7 +103,7 @@ class Partition(ABC, Generic[S]):
 
 
 def _not_shards(shards: object, clients: int, samples: Indices) -> str | None:
-    """What a partition should have drawn, and what it has; None if all is well."""
+    """A message with the expected and the actual type of what a partition drew, None if it is valid."""
     if not isinstance(shards, list | tuple) or len(shards) != clients:
         found = f"{len(shards)}" if isinstance(shards, list | tuple) else f"a {type(shards).__name__}"
         return f"a list of {clients} arrays, one for each client, gave {found}"
@@ -112,7 +112,7 @@ def _not_shards(shards: object, clients: int, samples: Indices) -> str | None:
             kind = f"{shard.dtype} {shard.shape}" if isinstance(shard, np.ndarray) else f"a {type(shard).__name__}"
             return f"each client a one-dimensional array of whole numbers, gave {kind}"
         if not np.isin(shard, samples).all():
-            return "each client some of the samples that it was given, gave others"
+            return "each client some of the given samples, gave others"
     return None
 
 
@@ -122,7 +122,10 @@ P = TypeVar("P", bound=type[Partition[Any]])
 
 
 def register_partition(version: str | None = None) -> Callable[[P], P]:
-    """Decorate a Partition subclass; its name is the one that its Settings fix. Outside ones may give a `version`."""
+    """Register the decorated Partition subclass under the name that its Settings fix.
+
+    `version` is for plugins: it replaces the fingerprint of their source in the hash.
+    """
     with_brackets("register_partition()", version)
 
     def register(partition: P) -> P:

@@ -10,7 +10,7 @@ from fedbench.data.partitions.base import Alpha, DataSettings, Partition, regist
 
 
 class DirichletSettings(DataSettings):
-    """One concentration for all clients."""
+    """Settings of the Dirichlet partition."""
 
     partition: Literal["dirichlet"] = "dirichlet"
     alpha: Alpha = Field(default=1.0, title="alpha of the Dirichlet partition")
@@ -18,7 +18,7 @@ class DirichletSettings(DataSettings):
 
 
 def dirichlet(clients: int, alpha: float, samples: Indices, labels: Labels, rng: np.random.Generator) -> list[Indices]:
-    """For every class, split its samples over n clients by proportions drawn from Dir_n(alpha)."""
+    """Split the samples of every class over n clients by proportions drawn from Dir_n(alpha)."""
     shards: list[list[Indices]] = [[] for _ in range(clients)]
     for members in by_class(samples, labels, rng):
         for shard, part in zip(shards, cut(members, rng.dirichlet(np.full(clients, alpha))), strict=True):
@@ -28,12 +28,12 @@ def dirichlet(clients: int, alpha: float, samples: Indices, labels: Labels, rng:
 
 @register_partition()
 class Dirichlet(Partition[DirichletSettings]):
-    """Every class is split over the clients by proportions drawn from Dir(alpha)."""
+    """Splits every class over the clients by proportions drawn from Dir(alpha)."""
 
     Settings = DirichletSettings
 
     def draw(
         self, settings: DirichletSettings, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
     ) -> list[Indices]:
-        """Class by class."""
+        """Draw the proportions class by class."""
         return dirichlet(clients, settings.alpha, samples, labels, rng)

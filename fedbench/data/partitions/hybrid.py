@@ -1,4 +1,4 @@
-"""Two kinds of clients in one federation: balanced ones and imbalanced ones."""
+"""A partition in which one half of the clients has balanced data and the other half imbalanced data."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from fedbench.data.partitions.dirichlet import dirichlet
 
 
 class HybridSettings(DataSettings):
-    """The paper's concentrations."""
+    """Settings of the hybrid partition, with the paper's concentrations as defaults."""
 
     partition: Literal["hybrid"] = "hybrid"
     alpha: Alpha = 10.0
@@ -21,23 +21,23 @@ class HybridSettings(DataSettings):
 
 @register_partition()
 class Hybrid(Partition[HybridSettings]):
-    """The first n // 2 clients are those of a Dir(alpha) partition; the others share what is left by Dir(alpha2)."""
+    """Gives n // 2 clients their shards of a Dir(alpha) partition; the others split the rest by Dir(alpha2)."""
 
     Settings = HybridSettings
     group_names = ("balanced", "imbalanced")
 
     def check(self, clients: int) -> str | None:
-        """There must be one of each."""
+        """There must be at least one client of each kind."""
         return None if clients >= 2 else "must be at least 2"
 
     def groups(self, clients: int) -> dict[str, range]:
-        """Both halves."""
+        """The balanced and the imbalanced clients."""
         return {"balanced": range(clients // 2), "imbalanced": range(clients // 2, clients)}
 
     def draw(
         self, settings: HybridSettings, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
     ) -> list[Indices]:
-        """An n-client partition, of which the second half is thrown together and dealt out anew."""
+        """Draw a partition over all clients, then join the shards of the second half and split them again."""
         half = clients // 2
         drawn = dirichlet(clients, settings.alpha, samples, labels, rng)
         left = np.concatenate(drawn[half:])

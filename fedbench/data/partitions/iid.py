@@ -1,4 +1,4 @@
-"""All clients alike."""
+"""The partition without heterogeneity: all clients have the same distribution of data."""
 
 from typing import Literal
 
@@ -9,19 +9,19 @@ from fedbench.data.partitions.base import DataSettings, Partition, register_part
 
 
 class IidSettings(DataSettings):
-    """No settings of its own."""
+    """Settings of the iid partition, which adds none."""
 
     partition: Literal["iid"] = "iid"
 
 
 @register_partition()
 class Iid(Partition[IidSettings]):
-    """Samples are shuffled and dealt out in shards of (nearly) one size."""
+    """Shuffles the samples and splits them into shards of (nearly) equal size."""
 
     Settings = IidSettings
 
     def draw(
         self, settings: IidSettings, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
     ) -> list[Indices]:
-        """Equal parts of a shuffle."""
+        """Split a random permutation into equal parts."""
         return np.array_split(rng.permutation(samples), clients)

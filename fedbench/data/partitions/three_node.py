@@ -1,4 +1,4 @@
-"""The paper's toy example: three clients of one size, one of them different."""
+"""The paper's toy example: three clients of the same size, of which one has a different distribution."""
 
 from typing import Literal
 
@@ -11,30 +11,30 @@ CLIENTS = 3
 
 
 class ThreeNodeSettings(DataSettings):
-    """One of the paper's toy settings."""
+    """Settings of the three-node partition, with one of the paper's toy settings as defaults."""
 
     partition: Literal["three_node"] = "three_node"
     alpha: Alpha = 100.0
-    """Dirichlet concentration of what client 0 gets of each class"""
+    """Dirichlet concentration of client 0's share of each class"""
     alpha2: Alpha = 0.1
-    """Dirichlet concentration by which clients 1 and 2 share the rest"""
+    """Dirichlet concentration of the split of the rest between clients 1 and 2"""
 
 
 @register_partition()
 class ThreeNode(Partition[ThreeNodeSettings]):
-    """Client 0 takes the first part of Dir_3(alpha), Dir_2(alpha2) splits the rest; all are cut to one size."""
+    """Client 0 gets the first part of Dir_3(alpha), Dir_2(alpha2) splits the rest; all are cut to the same size."""
 
     Settings = ThreeNodeSettings
     defaults = {"clients.count": CLIENTS}
 
     def check(self, clients: int) -> str | None:
-        """Three, as the name says."""
+        """There must be three clients."""
         return None if clients == CLIENTS else f"must be {CLIENTS}"
 
     def draw(
         self, settings: ThreeNodeSettings, clients: int, samples: Indices, labels: Labels, rng: np.random.Generator
     ) -> list[Indices]:
-        """Class by class; every client is then cut to the smallest one's size, in proportion to its classes."""
+        """Draw class by class, then cut every client to the size of the smallest, keeping its class proportions."""
         shards: list[list[Indices]] = [[], [], []]
         for members in by_class(samples, labels, rng):
             first = rng.dirichlet(np.full(3, settings.alpha))[0]

@@ -1,1 +1,1 @@
-"""The data sets, one file a family; every module here registers what it holds."""
+"""The built-in data sets, one module per family. Each module registers its data sets when it is imported."""

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, in the official binary and python layouts."""
+"""CIFAR-10 and CIFAR-100 in their official binary and python formats."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ Reader = Callable[[bytes, str], Labelled]
 
 
 def parser(reader: Reader) -> Callable[[Mapping[str, bytes]], Arrays]:
-    """A parser that joins all training files in order; the file whose name starts with `test` is the test set."""
+    """A parser of a whole data set: the file whose name starts with `test` is the test set, the others are joined."""
 
     def parse(blobs: Mapping[str, bytes]) -> Arrays:
         parts = {name: reader(blob, name) for name, blob in blobs.items()}
@@ -63,7 +63,7 @@ CIFAR100 = (
         read=parser(lambda blob, name: read_cifar_python(blob, name, label_key="fine_labels")),
         largest=160 * 10**6,
     ),
-    Layout(  # no published sums of the single files; their structure is checked
+    Layout(  # no checksums of the single files are published, so only their structure is checked
         folders=("cifar-100-binary", "cifar100/cifar-100-binary"),
         files={"train.bin": (), "test.bin": ()},
         read=parser(lambda blob, name: read_cifar_binary(blob, name, label_bytes=2)),

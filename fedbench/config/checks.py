@@ -6,6 +6,7 @@ from fedbench.base.errors import ConfigError
 from fedbench.config.engines import AUTO, ENGINES
 from fedbench.config.resolve import named
 from fedbench.corruptions import CORRUPTIONS
+from fedbench.data.own import FILE
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators import INDICATORS
 from fedbench.methods.base import MethodSettings, ProxyUse, Report
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 def check(config: "TrialConfig") -> None:
     """Raise ConfigError for the first conflict between settings."""
     data, dataset, n = config.data, config.dataset, config.clients.count
+    if data.name != FILE and (data.path is not None or data.content is not None):
+        raise ConfigError(f"data.path = {data.path}: only data.name={FILE} reads a file; must be null")
     named("model", config.model, MODELS.get)
     if MODELS.version(config.model) is not None and (
         problem := wrong_output(config.model, dataset.shape, dataset.num_classes)

@@ -41,6 +41,9 @@ def canonical(config: "TrialConfig") -> Settings:
         form.pop("participation", None)  # all clients take part, so nothing is drawn
     form["data"] = hashed_settings(config.data, config.data.unused())
     form["data"] |= {key: form["data"].get(key) for key in ALPHAS}
+    form["data"].pop("path", None)
+    if config.data.content:
+        form["data"]["content"] = config.data.content.split()[0]  # the digest; all else follows from it
     form["data"] |= {
         "train_size": config.train_samples,
         "test_size": config.test_samples,

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.settings import Settings, merge, nest
-from fedbench.data.base import DATASETS, PAPER_DEFAULTS
+from fedbench.data.base import DATASETS, PAPER_DEFAULTS, Dataset
+from fedbench.data.own import FILE, dataset_of, describe, located
 from fedbench.data.partitions import PARTITIONS
 from fedbench.methods import METHODS, Method
 
@@ -19,7 +20,7 @@ def resolve(settings: Settings) -> Settings:
 
     Given settings take precedence over the partition's defaults, these over the data set's, and these over the paper's.
     """
-    dataset = named("data.name", _group(settings, "data").get("name", "mnist5k"), DATASETS.get)
+    settings, dataset = _with_content(settings)
     general: Settings = {"data": {"name": dataset.name, "partition": "dirichlet"}, "method": {"name": "fedavg"}}
     general |= {"proxy": {"size": 10 * dataset.num_classes}, "indicators": {}}
     defaults = merge(merge(general, nest(PAPER_DEFAULTS)), nest(dataset.defaults))
@@ -29,6 +30,18 @@ def resolve(settings: Settings) -> Settings:
     defaults = merge({"bn": rule.default_bn(method), **defaults}, nest(partition.defaults))
     given = _complete("method", {"name": method["name"], **_group(settings, "method")}, defaults["method"])
     return {**merge(defaults, settings), "data": data, "method": given}
+
+
+def _with_content(settings: Settings) -> tuple[Settings, Dataset]:
+    """The data set, and the settings with the place and the content of its file where it is one."""
+    data = _group(settings, "data")
+    name = data.get("name", "mnist5k")
+    if name != FILE:
+        return settings, named("data.name", name, DATASETS.get)
+    if data.get("content") is None:
+        path = located(data.get("path"))
+        data |= {"path": str(path), "content": describe(path)}
+    return {**settings, "data": data}, dataset_of(FILE, data.get("path"), data["content"])
 
 
 def without_obsolete(settings: Settings) -> Settings:

@@ -25,8 +25,9 @@ from fedbench.config.checks import check
 from fedbench.config.engines import AUTO
 from fedbench.config.identity import canonical, digest
 from fedbench.config.resolve import resolve
-from fedbench.data.base import DATASETS, Dataset
+from fedbench.data.base import Dataset
 from fedbench.data.classes import apportion, longtail_counts, longtail_shares
+from fedbench.data.own import dataset_of
 from fedbench.data.partitions import PARTITIONS, DataSettings
 from fedbench.data.partitions.base import Rho
 from fedbench.indicators.base import indicator_settings, plain_indicators
@@ -184,7 +185,7 @@ class TrialConfig(Strict):
     @property
     def dataset(self) -> Dataset:
         """The data set that `data.name` names."""
-        return DATASETS.get(self.data.name)
+        return dataset_of(self.data.name, self.data.path, self.data.content)
 
     @property
     def numbers(self) -> Precision:

@@ -17,7 +17,8 @@ def kept_models(config: TrialConfig) -> int:
 
 def image_bytes(config: TrialConfig) -> float:
     """Bytes of all images, which lie in memory as they are."""
-    return float((config.dataset.train_size + config.dataset.test_size) * prod(config.dataset.shape))
+    dataset = config.dataset
+    return float((dataset.train_size + dataset.test_size) * prod(dataset.sample_shape) * dataset.dtype.itemsize)
 
 
 def estimated_gpu_memory(config: TrialConfig, speeds: Speeds | None = None) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 from fedbench.data.base import Arrays, Dataset
 from fedbench.data.official import Official, named_folders
 
-Supplier = Callable[[str], Arrays]  # takes the name of a data set
+Supplier = Callable[[Dataset], Arrays]
 _suppliers: list[Supplier] = []
 
 
@@ -29,4 +29,4 @@ def supplied(dataset: Dataset, data_dir: Path | None) -> Arrays:
             dataset.load.find(data_dir, download=False)
         return dataset.load(data_dir)
     except Exception:  # a plugin's loader may raise anything
-        return _suppliers[0](dataset.name)
+        return _suppliers[0](dataset)

@@ -74,10 +74,10 @@ def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tupl
 def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
     """Find missing data and impossible partitions before anything is run; leaves the data in the array cache."""
     different = {(c.data.model_dump_json(), c.clients.count, c.seed): c for c in configs}
-    datasets = {c.data.name: c.dataset for c in different.values()}
-    arrays = {name: load_arrays(dataset, data_dir) for name, dataset in datasets.items()}
+    datasets = {(c.data.name, c.data.content): c.dataset for c in different.values()}
+    arrays = {key: load_arrays(dataset, data_dir) for key, dataset in datasets.items()}
     for config in different.values():
-        split_samples(config, arrays[config.data.name])
+        split_samples(config, arrays[config.data.name, config.data.content])
 
 
 def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.device) -> Federation:

@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from fedbench.base.errors import UserError, one_line
 from fedbench.base.files import scratch, write_bytes
 from fedbench.base.plugins import import_modules
-from fedbench.data.base import DATASETS
+from fedbench.data.own import dataset_of
 from fedbench.store.leases import HeldElsewhereError, Lease
 from fedbench.store.store import Store
 from fedbench.tune.code import importable
@@ -105,20 +105,21 @@ class Home:
             self.release(hash_)
 
     @ray.method(concurrency_group="data")
-    def dataset(self, name: str) -> dict[str, Any]:
+    def dataset(self, name: str, path: str | None = None, content: str | None = None) -> dict[str, Any]:
         """Return references to the arrays of a data set and their digest, or the reason why there are none."""
         from fedbench.simulation.federation import load_arrays  # late: it imports torch
 
-        if name not in self._sent:
+        key = content or name
+        if key not in self._sent:
             try:
                 import_modules(*importable(self.shared["modules"], self.shared["folder"]))
                 data_dir = self.shared["data_dir"]
-                arrays = load_arrays(DATASETS.get(name), Path(data_dir) if data_dir else None)
+                arrays = load_arrays(dataset_of(name, path, content), Path(data_dir) if data_dir else None)
             except UserError as error:
                 return {"reason": str(error)}
             parts = {key: ray.put(np.asarray(array)) for key, array in arrays._asdict().items() if array is not None}
-            self._sent[name] = {"digest": arrays.digest(), "parts": parts}
-        return self._sent[name]
+            self._sent[key] = {"digest": arrays.digest(), "parts": parts}
+        return self._sent[key]
 
     def _hold(self, hash_: str) -> None:
         """Take the lease of a trial, unless this process has it; HeldElsewhereError if another command has."""

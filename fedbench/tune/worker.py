@@ -21,8 +21,9 @@ from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
 from fedbench.config.naming import SHORT_HASH, RunName
-from fedbench.data.base import Arrays
+from fedbench.data.base import Arrays, Dataset
 from fedbench.data.official import arrays_folder, cache_dir, cached_in
+from fedbench.data.own import FileSource
 from fedbench.data.supply import supply_from
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import Stopped, StopRequest
@@ -260,9 +261,11 @@ def prepare(home: Any, common: Mapping[str, Any], *, at_home: bool) -> None:
     import_modules(*importable(common["modules"], common["folder"]))
 
 
-def fetch(home: Any, name: str) -> Arrays:
+def fetch(home: Any, dataset: Dataset) -> Arrays:
     """Return a data set from the driver's machine; of many processes on this node, one fetches it into the cache."""
-    sent = ray.get(home.dataset.remote(name))
+    name, source = dataset.name, dataset.load
+    own = (source.path, source.content) if isinstance(source, FileSource) else ()
+    sent = ray.get(home.dataset.remote(name, *own))
     if "reason" in sent:
         raise UserError(sent["reason"])
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import ray
 from rich.console import Console
@@ -14,7 +15,8 @@ from rich.console import Console
 from fedbench import TrialConfig
 from fedbench.cli.progress import StudyProgress
 from fedbench.config.naming import RunName, name_alone
-from fedbench.data.base import DATASETS
+from fedbench.data.base import DATASETS, Arrays
+from fedbench.data.own import dataset_of, describe
 from fedbench.methods import Method, MethodSettings, register_method
 from fedbench.methods.base import size_weighted
 from fedbench.store.execute import execute
@@ -300,7 +302,7 @@ def test_a_node_keeps_the_checkpoints_of_trials_that_failed(cache: Path) -> None
 def test_a_node_gets_a_data_set_that_it_lacks_into_its_cache_once(tiny: Tiny, tmp_path: Path) -> None:
     def ask(folder: str) -> str:
         os.environ["FEDBENCH_CACHE"] = folder
-        return fetch(ray.get_actor(name), "mnist5k").digest()
+        return fetch(ray.get_actor(name), DATASETS.get("mnist5k")).digest()
 
     task: Any = ray.remote(num_cpus=0, max_calls=1)(ask)
     with home(tmp_path / "out", tiny()) as (name, handle):
@@ -348,3 +350,24 @@ def test_home_answers_while_it_sends_a_data_set(tiny: Tiny, tmp_path: Path) -> N
         sent = handle.dataset.remote("slow")
         ray.get(handle.common.remote(), timeout=60)
         assert ray.wait([sent], timeout=0)[0] == []
+
+
+def test_a_node_gets_a_file_of_arrays_that_only_the_driver_has(tiny: Tiny, tmp_path: Path) -> None:
+    y = np.arange(20) % 2
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.zeros((20, 2, 2), np.uint8), y=y, owner=y, x_test=np.ones((4, 2, 2), np.uint8), y_test=y[:4])
+    content = describe(path)
+
+    def ask(folder: str) -> str:
+        os.environ["FEDBENCH_CACHE"] = folder
+        return fetch(ray.get_actor(name), dataset_of("file", "not here.npz", content)).digest()
+
+    task: Any = ray.remote(num_cpus=0, max_calls=1)(ask)
+    with home(tmp_path / "out", tiny()) as (name, handle):
+        found = ray.get(task.remote(str(tmp_path / "node")))
+        assert set(ray.get(handle.dataset.remote("file", str(path), content))["parts"]) == set(Arrays._fields) - {
+            "owner_test"
+        }
+    assert found == content.split()[0]
+    (kept,) = (tmp_path / "node" / "arrays").iterdir()
+    assert kept.name == f"file-{content[:16]}"

@@ -27,6 +27,10 @@ class DataSettings(Strict):
 
     name: str = "mnist5k"
     """the data set"""
+    path: Annotated[str | None, UnhashedDefault()] = None
+    """with `data.name` file: a file or folder of arrays of your own"""
+    content: Annotated[str | None, UnhashedDefault()] = None
+    """what is in that file; fedbench finds and writes it"""
     partition: str
     """how the training set is split over clients"""
     longtail: Rho = 1.0

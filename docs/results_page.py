@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedbench.analysis.claims import check_claims, counted
+from fedbench.analysis.clients import TABLE, clients_table
 from fedbench.analysis.parity import parity
 from fedbench.analysis.tables import Place, fill_tables
 from fedbench.analysis.trials import mixed, stored_trials
@@ -100,6 +101,8 @@ def _section(shown: Shown, table: Table) -> str:
     parts = [f"## {study.study.title}, scale {study.scale}", said]
     for name, filled in shown.tables().items():
         parts.append(_sheet(shown, name, filled))
+    if clients := clients_table(study, shown.trials):
+        parts.append(_sheet(Shown(clients.study, shown.trials), TABLE, _kept(clients.filled)))
     if diverged := shown.diverged():
         told = [f"{cell}, seed {seed} ({why})" for cell, seeds in diverged.items() for seed, why in seeds.items()]
         parts.append(f"Diverged: {'; '.join(told)}.")

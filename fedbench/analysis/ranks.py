@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from fedbench.analysis.statistics.ranking import Ahead, Array, MeanRanks, fewest_cells, improvements, mean_ranks
-from fedbench.analysis.values import Trials
+from fedbench.analysis.values import Trials, outcomes
+from fedbench.metrics import METRICS
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import Label, named
 from fedbench.specs.parts import RanksSpec
@@ -19,7 +20,7 @@ class Ranks:
 
     labels: their labels, in the same order; axis: all labels of the ranked axis, in the study's order; margin: points
     within which two are no different; ahead: [i][j] is the probability that i is ahead of j; missing, diverged: trials
-    of each; cells: that have any result; empty: that have none.
+    of each; cells: that have any result; empty: that have none; value: the metric by which trials are ranked.
     """
 
     names: Sequence[str]
@@ -33,6 +34,12 @@ class Ranks:
     cells: int
     empty: int
     margin: float
+    value: str = "test_accuracy"
+
+    @property
+    def by(self) -> str:
+        """What trials are ranked by, in words."""
+        return "final accuracy" if self.value == "test_accuracy" else METRICS.get(self.value).label
 
     @property
     def sentence(self) -> str:
@@ -77,7 +84,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Scores:
-    """Final accuracies in percent [cells, seeds, competitors]; diverged: trials of each.
+    """Values of a metric [cells, seeds, competitors], negative where low ones are better; diverged: trials of each.
 
     nan where there is none, minus infinity where a trial diverged.
     """
@@ -87,10 +94,11 @@ class Scores:
     values: Array
     diverged: Sequence[int]
     margin: float
+    value: str = "test_accuracy"
 
 
 def study_ranks(study: ScaledStudy, trials: Trials) -> Ranks | None:
-    """Ranks along the study's axis for them, by final accuracy; None if it has none, or fewer than two there.
+    """Ranks along the study's axis for them, by the study's metric; None if it has none, or fewer than two there.
 
     A trial that diverged is behind all that did not. One that is missing is left out of every pair that needs it.
     """
@@ -118,6 +126,7 @@ def rank(scores: Scores, elsewhere: Sequence[str] = ()) -> Ranks | None:
         cells=int((~np.isnan(values)).any(axis=(1, 2)).sum()),
         empty=int(np.isnan(values).all(axis=(1, 2)).sum()),
         margin=scores.margin,
+        value=scores.value,
     )
 
 
@@ -129,19 +138,16 @@ def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
     if spec.axis not in study.axes or len(study.axes[spec.axis]) < 2:
         return None
     labels, seeds = list(study.axes[spec.axis]), list(study.cells[0].trials)
+    sign = -1 if METRICS.get(spec.value).better == "lower" else 1
     rest = [tuple(label for axis, label in cell.labels.items() if axis != spec.axis) for cell in study.cells]
     places = {key: number for number, key in enumerate(dict.fromkeys(rest))}
     values, diverged = np.full((len(places), len(seeds), len(labels)), np.nan), [0] * len(labels)
     for cell, key in zip(study.cells, rest, strict=True):
         k = labels.index(cell.labels[spec.axis])
-        for number, config in enumerate(cell.trials.values()):
-            trial = trials.get(config.hash)
-            if trial and trial.status == "done":
-                values[places[key], number, k] = 100 * float(trial.summary["final_accuracy"])
-            elif trial and trial.status == "diverged":
-                values[places[key], number, k] = -np.inf
-                diverged[k] += 1
-    return Scores(spec.axis, labels, values, diverged, spec.margin)
+        values[places[key], :, k] = sign * outcomes(study, [cell], trials, spec.value)
+        ended = [trials.get(config.hash) for config in cell.trials.values()]
+        diverged[k] += sum(trial is not None and trial.status == "diverged" for trial in ended)
+    return Scores(spec.axis, labels, values, diverged, spec.margin, spec.value)
 
 
 def together(parts: Sequence[Scores]) -> tuple[Scores, list[str]]:
@@ -158,7 +164,7 @@ def together(parts: Sequence[Scores]) -> tuple[Scores, list[str]]:
         left |= {named(part.axis, label): None for label in part.labels if label not in labels}
     diverged = [sum(part.diverged[list(part.labels).index(label)] for part in parts) for label in labels]
     margin = max(part.margin for part in parts)
-    return Scores(parts[0].axis, labels, np.concatenate(kept), diverged, margin), list(left)
+    return Scores(parts[0].axis, labels, np.concatenate(kept), diverged, margin, parts[0].value), list(left)
 
 
 def ranks_frame(ranks: Ranks) -> pd.DataFrame:

@@ -26,7 +26,8 @@ TIME_COLUMNS = ("seconds", "server_seconds", "peak_memory_mb")
 class Place:
     """One place of a table: its row labels, column labels, metric, and the cells (mostly one) behind it.
 
-    numbers: what cells.csv says of it, by column; None where there is nothing; values: by seed.
+    numbers: what cells.csv says of it, by column; None where there is nothing; values: by seed; bases: what the numbers
+    of its trials rest on, where the metric tells.
     """
 
     row: Key
@@ -35,6 +36,7 @@ class Place:
     cells: tuple[Cell, ...]
     numbers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[int, float] = field(default_factory=dict)
+    bases: Sequence[str] = ()
 
     @property
     def key(self) -> Key:
@@ -64,7 +66,12 @@ def fill_tables(study: ScaledStudy, trials: Trials) -> dict[str, list[Place]]:
     for name, table in study.study.tables.items():
         paper = paper_numbers(study.name, study.study, name) if study.scale == "paper" else {}
         filled[name] = [
-            replace(place, values=values, numbers=_numbers(study, place, values, trials, table, paper.get(place.key)))
+            replace(
+                place,
+                values=values,
+                numbers=_numbers(study, place, values, trials, table, paper.get(place.key)),
+                bases=_bases(place, trials),
+            )
             for place in places(study, table)
             for values in [values_by_seed(study, place.cells, trials, place.metric, table.show)]
         ]
@@ -121,6 +128,15 @@ def _numbers(
     numbers |= {name: _a_round(done, METRICS.get(name).read) for name in COSTS}
     numbers["peak_memory_mb"] = max((t.summary["peak_memory_bytes"] / 2**20 for t in done), default=None)
     return numbers
+
+
+def _bases(place: Place, trials: Trials) -> list[str]:
+    """What the numbers of a place's finished trials rest on, each once; nothing where the metric tells none."""
+    basis = METRICS.get(place.metric).basis
+    if basis is None:
+        return []
+    configs = [config for cell in place.cells for config in cell.trials.values()]
+    return list(dict.fromkeys(basis(trial) for config in configs if (trial := finished(trials, config.hash))))
 
 
 def _finished(cells: Sequence[Cell], trials: Trials) -> list[int]:

@@ -25,6 +25,8 @@ def rank_studies(options: argparse.Namespace) -> None:
         if scores is None:
             raise UserError(f"--ranks {name}: has no axis to rank along; its file may name one (ranks: AXIS)")
         parts.append((study, scores))
+    if len(values := {scores.value for _, scores in parts}) > 1:
+        raise UserError(f"--ranks {' '.join(names)}: ranked by different metrics ({', '.join(sorted(values))})")
     scores, elsewhere = together([scores for _, scores in parts])
     if len(scores.labels) < 2:
         raise UserError(f"--ranks {' '.join(names)}: fewer than two competitors are in all of them")

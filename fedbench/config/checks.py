@@ -48,6 +48,7 @@ def check(config: "TrialConfig") -> None:
     for _, indicator in INDICATORS.items():
         if problem := indicator.check(config.indicators, n, config.participants):
             raise ConfigError(problem)
+    check_client_validation(config)
     check_requirements(config.method)
     if problem := config.method.check(config.participants):
         raise ConfigError(problem)
@@ -55,6 +56,19 @@ def check(config: "TrialConfig") -> None:
     check_proxy(config)
     if config.run.engine != AUTO:
         named("run.engine", config.run.engine, ENGINES.get)
+
+
+def check_client_validation(config: "TrialConfig") -> None:
+    """The accuracy that is expected of clients needs a validation set, and classes that look alike at all clients."""
+    if not config.indicators.client_validation:
+        return
+    if not config.validation_samples:
+        raise ConfigError("indicators.client_validation = true: needs a validation set; set data.validation above 0")
+    if not config.only_labels_differ:
+        raise ConfigError(
+            "indicators.client_validation = true: expects clients to differ in their labels alone, which they do not "
+            f"with data.partition={config.data.partition}; must be false"
+        )
 
 
 def check_requirements(method: MethodSettings) -> None:

@@ -235,6 +235,11 @@ class TrialConfig(Strict):
         return self.method.proxy_use != "none" or (self.bn == "proxy" and self.uses_batch_norm)
 
     @property
+    def only_labels_differ(self) -> bool:
+        """Whether clients differ in their labels and numbers of samples alone, and not in what a class looks like."""
+        return not PARTITIONS.get(self.data.partition).by_owner
+
+    @property
     def proxy_counts(self) -> list[int]:
         """The number of images of each class in a long-tailed proxy set."""
         classes, size, rho = self.dataset.num_classes, self.proxy.size, self.proxy.longtail

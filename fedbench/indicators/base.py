@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import create_model
 from torch import Tensor
@@ -12,7 +12,7 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict
 from fedbench.base.fingerprint import outside_module
 from fedbench.base.registry import Registry, with_brackets
-from fedbench.data.samples import Federation
+from fedbench.data.samples import Federation, Samples
 from fedbench.indicators.scoring import Score, score
 from fedbench.methods import Cohort, Update
 from fedbench.models import FlatModel
@@ -39,12 +39,20 @@ class Column:
     file: Literal["rounds", "indicators"] = "indicators"
 
 
+class Predict(Protocol):
+    """Logits and labels of some samples, by default the test set, under a model w [P] with statistics [Q]."""
+
+    def __call__(self, w: Tensor, buffers: Tensor, samples: Samples = ...) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield logits [B, classes] and labels [B], batch by batch."""
+
+
 @dataclass(frozen=True)
 class Moment:
     """What an indicator may look at: the global model as it is now, the data, and where in the run this is.
 
     w [P], buffers [Q]: the global model, in the order that `FlatModel` states (`model.layers.tensors` gives views of w
-    in the tensors' true shapes); predict(w, buffers): logits and labels over the test set, batch by batch.
+    in the tensors' true shapes); predict(w, buffers): logits and labels over the test set, batch by batch, or over
+    the samples that are given as a third argument.
     """
 
     round: int
@@ -54,7 +62,7 @@ class Moment:
     w: Tensor
     buffers: Tensor
     federation: Federation
-    predict: Callable[[Tensor, Tensor], Iterator[tuple[Tensor, Tensor]]]
+    predict: Predict
 
     def score(self, w: Tensor) -> Score:
         """Accuracy and loss of parameters w [P] on the test set."""

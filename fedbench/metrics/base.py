@@ -37,6 +37,11 @@ class TrialData(Protocol):
         """The trial's settings, nested, as config.yaml holds them."""
         ...
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """Results that several metrics of the trial share, by name, so that each is computed once."""
+        ...
+
 
 Reader = Callable[[TrialData], float | None]
 Reducer = Callable[["pd.Series[float]", int], float]  # of what was recorded, by round; and how many rounds the run has
@@ -47,7 +52,8 @@ class Metric:
     """`label`: name and unit, for axes; `digits` after the point; `pool`: the metric of several trials together.
 
     `better`: the one of several values that is the best, where there is such a thing; `alone`: whether one trial has
-    it, too; `reaches`: whether a finished trial without a number is one that did not reach what the metric waits for.
+    it, too; `reaches`: whether a finished trial without a number is one that did not reach what the metric waits for;
+    `basis`: what the number of a finished trial rests on, in words, where that is not the same for all trials.
     """
 
     label: str
@@ -57,6 +63,7 @@ class Metric:
     better: Literal["higher", "lower"] | None = None
     alone: bool = True
     reaches: bool = False
+    basis: Callable[[TrialData], str] | None = None
 
 
 class Metrics(Registry[Metric]):

@@ -31,7 +31,8 @@ def draw_ranks(ranks: Ranks, folder: Path) -> list[Path]:
 def explained(ranks: Ranks) -> str:
     """What the diagram shows."""
     bars = f"bars join who cannot be told apart (5 %, Holm over pairs{f'; {ranks.too_few}' if ranks.too_few else ''})"
-    return f"mean rank over {ranks.mean.cells} cell{'s' if ranks.mean.cells != 1 else ''}, 1 is best; {bars}"
+    by = "" if ranks.value == "test_accuracy" else f" by {ranks.by}"
+    return f"mean rank{by} over {ranks.mean.cells} cell{'s' if ranks.mean.cells != 1 else ''}, 1 is best; {bars}"
 
 
 def _draw(ax: "Axes", ranks: Ranks, groups: list[tuple[int, int]]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedbench.analysis.beside import noted
 from fedbench.analysis.claims import Finding, check_claims, claims_frame
+from fedbench.analysis.clients import TABLE, ClientsTable, clients_frame, clients_table
 from fedbench.analysis.ranks import Ranks, ranks_frame, study_ranks
 from fedbench.analysis.tables import Place, Tables, cells_frame, fill_tables, layout
 from fedbench.analysis.trials import mixed, rounds_frame, stored_trials, trials_frame
@@ -21,6 +22,8 @@ from fedbench.render.variance import VARIANCE_STEM, draw_variance, variance_shee
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import DamagedError, Store, StoredTrial, read_rounds
 
+CLIENTS_FILE = "client_accuracy.csv.gz"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -32,6 +35,7 @@ class Report:
     findings: list[Finding]
     ranks: Ranks | None = None
     variance: Sequence[VarianceRow] = ()
+    clients: ClientsTable | None = None
 
 
 def make_report(study: ScaledStudy, store: Store) -> Report:
@@ -57,7 +61,7 @@ def _make_report(study: ScaledStudy, store: Store) -> Report:
     remarks = mixed(trials)
     for name, filled in tables.items():
         if filled:  # --only may have left none of its places
-            files += _write_table(study, name, filled, folder, remarks)
+            files += _write_table(study, name, filled, folder / _stem(study, name), remarks)
     findings = check_claims(study, trials)
     if findings:
         files.append(write_text(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
@@ -71,6 +75,13 @@ def _make_report(study: ScaledStudy, store: Store) -> Report:
     files.append(write_text(folder / "trials.csv", trials_frame(study, trials).to_csv(index=False)))
     rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
     files.append(write_bytes(folder / "rounds.csv.gz", rounds))
+    each_client = clients_frame(study, trials)
+    if len(each_client):
+        content = gzip.compress(each_client.to_csv(index=False).encode(), mtime=0)
+        files.append(write_bytes(folder / CLIENTS_FILE, content))
+    clients = clients_table(study, trials)
+    if clients:
+        files += _write_table(clients.study, TABLE, clients.filled, folder / TABLE, remarks)
     for name, spec in study.study.plots.items():
         try:
             files += draw(study, trials, spec, folder / name)
@@ -80,7 +91,7 @@ def _make_report(study: ScaledStudy, store: Store) -> Report:
             warnings.warn(f"plot '{name}' cannot be drawn ({type(error).__name__}: {error})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
-    report = Report(tables, files, trials, findings, ranks, variance)
+    report = Report(tables, files, trials, findings, ranks, variance, clients)
     return replace(report, files=[*files, *_write_pages(study, report, folder, store)])
 
 
@@ -114,12 +125,14 @@ def _stem(study: ScaledStudy, name: str) -> str:
 
 def _possible(study: ScaledStudy) -> list[str]:
     """The names of all files that a report may write."""
-    tables = [f"{_stem(study, name)}.{ending}" for name in study.study.tables for ending in ("csv", "md", "tex")]
+    stems = [TABLE, *(_stem(study, name) for name in study.study.tables)]
+    tables = [f"{stem}.{ending}" for stem in stems for ending in ("csv", "md", "tex")]
     return [
         *tables,
         "claims.csv",
         "claims.md",
         "ranks.csv",
+        CLIENTS_FILE,
         "check.csv",
         "compare.csv",
         *(f"{VARIANCE_STEM}.{ending}" for ending in ("csv", "md", "tex")),
@@ -127,9 +140,9 @@ def _possible(study: ScaledStudy) -> list[str]:
     ]
 
 
-def _write_table(study: ScaledStudy, name: str, filled: list[Place], folder: Path, remarks: list[str]) -> list[Path]:
-    """One table as numbers (CSV), and as people read it (Markdown, LaTeX)."""
-    path, table, shown = folder / _stem(study, name), study.study.tables[name], sheet(study, name, filled, remarks)
+def _write_table(study: ScaledStudy, name: str, filled: Sequence[Place], path: Path, remarks: list[str]) -> list[Path]:
+    """One table as numbers (CSV), and as people read it (Markdown, LaTeX), in files of the path's name."""
+    table, shown = study.study.tables[name], sheet(study, name, filled, remarks)
     label = f"{study.name} {study.scale} {study.variant} {name}"
     return [
         write_text(path.with_suffix(".csv"), layout(table, filled, *noted(table, filled)).to_csv(index=False)),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fedbench.analysis.beside import noted
 from fedbench.analysis.claims import Finding, check_claims, claims_frame
+from fedbench.analysis.clients import clients_frame
 from fedbench.analysis.tables import Tables, cells_frame, fill_tables, layout
 from fedbench.analysis.trials import mixed, rounds_frame, trials_frame
 from fedbench.base.errors import UserError, unknown
@@ -45,6 +46,11 @@ class Results:
     def trials(self) -> pd.DataFrame:
         """A row a trial, with how it ended, its scores (fractions) and its cost."""
         return trials_frame(self.study, self.stored)
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """A row for each client of each trial: its samples, its accuracy (a fraction), and what that rests on."""
+        return clients_frame(self.study, self.stored)
 
     @cached_property
     def cells(self) -> pd.DataFrame:

@@ -125,6 +125,7 @@ def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place], mark
     lines = [over_seeds(list(study.cells[0].trials), spread=any(p.numbers["std"] is not None for p in filled))]
     lines += [f"against {baseline} of the same seed"] if table.show != "value" else []
     lines += ["n: seeds that have a number"] if lacks_seeds(filled) else []
+    lines += dict.fromkeys(basis for place in filled for basis in place.bases)
     lines += ["in brackets the paper's number"] if any(p.numbers["paper"] is not None for p in filled) else []
     along = {"row": "of each row", "column": "of each column"}.get(table.best or "", f"along {short(table.best or '')}")
     common = ", by the seeds that all have" if lacks_seeds(filled) else ""

@@ -9,6 +9,7 @@ from fedbench.render.figures import WIDE, below, canvas, save
 from fedbench.render.plots.base import whole_ticks
 from fedbench.render.style import COLOURS
 from fedbench.searches.suggestions import Suggestions, outcome
+from fedbench.simulation.record import columns
 from fedbench.specs.names import text_label
 from fedbench.specs.parameters import Parameter
 
@@ -51,8 +52,8 @@ def _draw(search: Suggestions, panels: Sequence[Panel], stem: Path) -> list[Path
 
 def _score(search: Suggestions) -> tuple[str, float]:
     """What the score is called on an axis, and the factor that makes it that."""
-    accuracy = search.space.space.metric == "validation_accuracy"
-    return ("validation accuracy (%)", 100.0) if accuracy else ("validation loss", 1.0)
+    column = columns()[search.space.space.metric]
+    return column.label, column.factor
 
 
 def _history(search: Suggestions, full: Trials) -> list[Panel]:

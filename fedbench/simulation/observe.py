@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from fedbench.base.errors import UserError, describe_error
 from fedbench.base.plugins import blame
+from fedbench.data.samples import Samples
 from fedbench.indicators import INDICATORS, Indicator, Moment, RoundMoment
 from fedbench.indicators.base import Observation, Rows
 from fedbench.methods import Cohort, Update
@@ -60,6 +60,10 @@ def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], R
 
 def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> dict[str, Any]:
     config, federation = simulation.config, simulation.federation
+
+    def predict(w: Tensor, buffers: Tensor, samples: Samples = federation.test) -> Iterator[tuple[Tensor, Tensor]]:
+        return predictions(simulation.model, w, buffers, samples)
+
     return {
         "round": round_,
         "rounds": config.rounds,
@@ -68,7 +72,7 @@ def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> 
         "w": w,
         "buffers": buffers,
         "federation": federation,
-        "predict": partial(predictions, simulation.model, samples=federation.test),
+        "predict": predict,
     }
 
 

@@ -21,6 +21,13 @@ def _metric(name: str) -> str:
     return name
 
 
+def _ordered(name: str) -> str:
+    if METRICS.get(name).better is None:
+        known = ", ".join(name for name, metric in METRICS.items() if metric.better)
+        raise invalid(f"{name}: neither high nor low values are better; must be one of {known}")
+    return name
+
+
 def _curve(name: str) -> str:
     known = columns()
     if name not in known:
@@ -53,6 +60,8 @@ class RanksSpec(Strict):
     """along which"""
     margin: Annotated[float, Field(ge=0)] = 0.5
     """points of accuracy within which two are no different in practice"""
+    value: Annotated[MetricName, AfterValidator(_ordered)] = "test_accuracy"
+    """the metric by which trials are ranked"""
 
     @model_validator(mode="before")
     @classmethod

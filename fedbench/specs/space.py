@@ -21,7 +21,11 @@ from fedbench.specs.parts import ScoreSpec
 VALIDATION = 0.2  # share of the training data that a suggestion is scored on, where the space says nothing
 TINY = {"rounds": 2, "data.train_size": 200, "clients.count": 5}
 TINY_TRIALS = 3
-DIRECTIONS: Mapping[str, Literal["max", "min"]] = {"validation_accuracy": "max", "validation_loss": "min"}
+DIRECTIONS: Mapping[str, Literal["max", "min"]] = {
+    "validation_accuracy": "max",
+    "validation_loss": "min",
+    "validation_worst_client": "max",
+}
 
 Budget = Annotated[int, Field(ge=1)]
 MOST_RUNS, MOST_SEEDS = 20_000, 200  # of a method's suggestions; of each of them, and of the table
@@ -53,8 +57,9 @@ class Space(Strict):
     """names with settings: each is searched for itself, with the same budget; one method needs none"""
     parameters: Parameters
     """a range or a choice for a setting, or several, each with a condition"""
-    metric: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
-    """what the best is the best of: the highest accuracy, or the lowest loss"""
+    metric: Literal["validation_accuracy", "validation_loss", "validation_worst_client"] = "validation_accuracy"
+    """what the best is the best of: the highest accuracy, the lowest loss, or the highest accuracy that is expected of
+    the worst client"""
     trials: Budget
     """suggestions for each method"""
     rounds: Budget | None = None
@@ -143,6 +148,8 @@ class ScaledSpace:
     def suggestion_settings(self, settings: Settings) -> list[Settings]:
         """Settings of the runs that score some settings: one for each seed, part of the training data kept out."""
         score: Settings = {"data": {"validation": self.validation}, **({"rounds": self.rounds} if self.rounds else {})}
+        if self.space.metric == "validation_worst_client":
+            score["indicators"] = {"client_validation": True}
         return [merge(settings, {**score, "seed": seed}) for seed in self.suggestion_seeds]
 
     def suggestion(self, settings: Settings) -> list[TrialConfig]:
@@ -163,7 +170,7 @@ class ScaledSpace:
 
     def shown(self, score: float) -> str:
         """A score as people read it."""
-        return f"{100 * score:.2f} %" if self.space.metric == "validation_accuracy" else f"{score:.4f}"
+        return f"{score:.4f}" if self.space.metric == "validation_loss" else f"{100 * score:.2f} %"
 
     def study_name(self, arm: Arm) -> str:
         """What Optuna calls the search of one method."""

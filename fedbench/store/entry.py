@@ -74,6 +74,12 @@ class StoredTrial:
         return self.rounds.frame() if name == ROUNDS else self._parsed(name)
 
     @property
+    def kept(self) -> dict[str, Any]:
+        """Results that several metrics of the trial share, by name; copies of the trial share them as well."""
+        found: dict[str, Any] = self._kept.setdefault("metrics", {})
+        return found
+
+    @property
     def rounds(self) -> Columns:
         """The columns of rounds.csv by name [rounds], which are read once; empty if there is none."""
         read_rounds([self])

@@ -16,7 +16,7 @@ from fedbench.render.report import make_report
 from fedbench.report import main
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
-from tests.analysis.helpers import MINE, fill
+from tests.analysis.helpers import MINE, fill, summary
 from tests.render.test_pages import REST, mine
 
 Command = Callable[..., tuple[int, str, str]]
@@ -157,3 +157,16 @@ def test_those_that_cannot_be_told_apart_cannot_be_from_any_of_the_others() -> N
     assert found.sentence == (
         "a is ahead of b: probability 1.00 [0.74, 1.00] over 12 cells, p 0.0029; b and c cannot be told apart"
     )
+
+
+def test_trials_are_ranked_by_any_metric_that_has_a_better_side(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> Any:
+        return {**summary(0.5), "final_loss": labels["method.gamma"]}
+
+    found = ranked(tmp_path, outcome, "ranks: {axis: method.gamma, value: test_loss}\n")
+    assert list(found.names) == ["gamma 0.8", "gamma 0.9", "gamma 1"], "a low loss is better"
+    assert found.by == "test loss"
+    with pytest.raises(ConfigError, match="megabytes"):
+        ranked(tmp_path, outcome, "ranks: {axis: method.gamma, value: norm_w}\n")
+    with pytest.raises(ConfigError, match="neither high nor low values are better"):
+        ranked(tmp_path, outcome, "ranks: {axis: method.gamma, value: mean_norm_w}\n")

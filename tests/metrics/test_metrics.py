@@ -17,6 +17,7 @@ class Trial:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     proxy: Mapping[str, Any] = field(default_factory=dict)
     clients: Mapping[str, Any] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def settings(self) -> Mapping[str, Any]:
         return {"proxy": self.proxy, "clients": self.clients}

@@ -244,3 +244,13 @@ def test_two_commands_cannot_run_one_search_at_a_time(tmp_path: Path) -> None:
         pass
     with sole_driver(tmp_path):
         pass
+
+
+def test_the_worst_client_on_the_validation_set_can_be_searched_for(tmp_path: Path) -> None:
+    search = opened(tmp_path, SPACE.replace("trials: 4", "trials: 4\nmetric: validation_worst_client"))
+    for score in (0.5, 0.3, 0.4):
+        search.record(ask(search, {10: score}), result("done", score, 10))
+    assert search.best is not None and search.best.value == 0.5
+    configs = search.space.suggestion(search.arm.fixed)
+    assert all(config.indicators.client_validation for config in configs), "it is recorded in every round"
+    assert search.space.shown(0.5) == "50.00 %"

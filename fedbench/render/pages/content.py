@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedbench.analysis.claims import Finding, counted
+from fedbench.analysis.clients import TABLE
 from fedbench.analysis.parity import parity
 from fedbench.analysis.tables import Tables
 from fedbench.analysis.trials import environments, mixed
@@ -108,7 +109,7 @@ def study_page(
         asked=_asked(study),
         counts=_counts(study, report),
         axes=heads(study.axes),
-        tables=[page_table(study, name, filled, remarks) for name, filled in report.tables.items() if filled],
+        tables=_tables(study, report, remarks),
         figures=page_figures(study, report.trials, folder, pictures=live is None),
         claims=page_claims(report.findings),
         verdicts=counted(report.findings),
@@ -128,6 +129,13 @@ def study_page(
         up=up,
         live=live,
     )
+
+
+def _tables(study: ScaledStudy, report: Report, remarks: Sequence[str]) -> list[PageTable]:
+    """The study's own tables and, where it has none of that, one of the accuracy of clients."""
+    tables = [page_table(study, name, filled, remarks) for name, filled in report.tables.items() if filled]
+    clients = report.clients
+    return [*tables, page_table(clients.study, TABLE, clients.filled, remarks)] if clients else tables
 
 
 def _asked(study: ScaledStudy) -> dict[str, list[str]]:

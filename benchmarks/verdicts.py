@@ -2,7 +2,9 @@
 
 Every check of a claim and every rank is given simulated scores, by the functions that reports use. An entry is one
 decision in one situation: its rate, and what is promised of it if the decision is false there. A verdict "holds" or
-"fails" is promised to be false in at most 2.5 % of all cases, whichever of the two it is.
+"fails" is promised to be false in at most 2.5 % of all cases, whichever of the two it is; and so is "too small to
+matter". Entries with several looks judge the same samples at every look of a plan, as `study --decide` does; `used` is
+the mean number of seeds at which they stop.
 
 An entry exceeds its promise if its rate lies more than two standard errors above it. Of many entries that keep their
 promise exactly, one in 44 would do so by chance; so what exceeds it is simulated again, from other random numbers and
@@ -24,19 +26,23 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbench.analysis.checks.base import Cells, Group, difference
+from fedbench.analysis.looks import judged_at
 from fedbench.analysis.ranks import Scores, rank
-from fedbench.analysis.statistics.verdicts import judge, q_values
+from fedbench.analysis.statistics.verdicts import DECIDED, LEVEL, Judgement, judge, over_looks, q_values
 from fedbench.specs.expand import Cell
 from fedbench.specs.parts import CHECKS
+from fedbench.specs.plan import Look, deciding_plan
 
 Array = NDArray[np.float64]
 Column = tuple[tuple[Any, ...], str]  # a cell by its labels, and a metric
 PROMISE, RANKS_PROMISE = 0.025, 0.05
 SEEDS = (3, 5, 10, 20)
 EFFECTS = (0.5, 1.0, 2.0, 3.0)
-NOISES = ("normal", "unequal", "heavy", "missing", "diverged", "half diverged")
+NOISES = ("normal", "unequal", "heavy", "missing", "fewer seeds", "diverged", "half diverged")
 MISSING = 0.2  # the share of trials
 DIVERGED = {"diverged": 0.2, "half diverged": 0.5}  # half: divergence in all seeds of one point only is most frequent
+PLANS = {most: tuple(deciding_plan([8], most, {}).looks) for most in (12, 20)}  # looks of --decide, by the most seeds
+MARGIN_EFFECTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 Q_NOISES = ("normal", "half diverged")
 SCORE, OTHER = "test_accuracy", "test_loss"
 FAR = 10.0
@@ -49,7 +55,8 @@ class Situation:
     """A claim, the true means behind it, and which decisions are false there.
 
     columns: what the check reads; means: of every column, for an effect (in standard deviations of a difference);
-    false: the decisions that are wrong, with the rate that is promised; paired: whether seeds have something in common.
+    false: the decisions that are wrong, with the rate that is promised; paired: whether seeds have something in common;
+    margin: within which a difference is too small to matter; powers: whether it is about true decisions alone.
     """
 
     name: str
@@ -63,6 +70,8 @@ class Situation:
     baseline: Mapping[str, Any] | None = None
     paired: bool = True
     unrelated: bool = False
+    margin: float | None = None
+    powers: bool = False
 
 
 def _line(labels: Sequence[Any], metric: str = SCORE) -> list[Column]:
@@ -73,6 +82,8 @@ BOTH = {"holds": PROMISE, "fails": PROMISE}
 TWO_SIDED = {"holds": PROMISE, "fails": 2 * PROMISE}
 NO_FAILS = {"fails": PROMISE}
 NO_HOLDS = {"holds": PROMISE}
+ABOVE = {"fails": PROMISE, "too small": PROMISE}
+BELOW = {"holds": PROMISE, "too small": PROMISE}
 PAIR = _line(["a", "b"])
 TWO_LINES: list[Column] = [((name, step), SCORE) for name in "ab" for step in range(5)]
 SIX = [((cell,), metric) for metric in (SCORE, OTHER) for cell in range(6)]
@@ -161,6 +172,55 @@ def situations() -> Iterator[Situation]:
     yield Situation("one equal", check, some, "x", five, lambda _: [0, 0, -FAR, -FAR, -FAR], BOTH, baseline=start)
     yield Situation("one better", check, some, "x", five, lambda e: _one(e, 1, 5), NO_FAILS, EFFECTS, baseline=start)
     yield Situation("all worse", check, some, "x", five, lambda e: _one(e, 0, 5), NO_HOLDS, EFFECTS, baseline=start)
+    yield from margin_situations()
+
+
+def margin_situations() -> Iterator[Situation]:
+    """Situations with a margin of one standard deviation: at zero, and where what counts is at the margin."""
+    pair = {"point": {"x": "a"}, "against": {"x": "b"}}
+    at: list[tuple[str, str, Mapping[str, Any], Any, list[Column], Any, Mapping[str, float]]] = [
+        ("equal", "beats", pair, "x", PAIR, [0, 0], BOTH),
+        ("above by", "beats", pair, "x", PAIR, [1, 0], ABOVE),
+        ("below by", "beats", pair, "x", PAIR, [0, 1], BELOW),
+    ]
+    metrics: list[Column] = [((), SCORE), ((), OTHER)]
+    at.append(("above by", "higher_than", {"than": OTHER}, "", metrics, [1, 0], ABOVE))
+    rises = {"axis": "x", "direction": "rises"}
+    at.append(("rises by", "trend", rises, "x", _line(range(5)), STEPS / 4, ABOVE))
+    two, lines = ["m", "x"], {"axis": "x", "point": {"m": "a"}, "against": {"m": "b"}}
+    grows = {**lines, "direction": "rises"}
+    at.append(("grows by", "trend_of_difference", grows, two, TWO_LINES, [*STEPS / 4, *0 * STEPS], ABOVE))
+    steep = 20 * FAR * STEPS  # so that noise does not change which step is the highest
+    at.append(("steadier by", "steadier", lines, two, TWO_LINES, [*steep, *steep + STEPS / 4], ABOVE))
+    five, far = _line("abcde"), [-FAR] * 3
+    top = {"axis": "x", "at": "a", "which": "largest"}
+    at.append(("all equal", "extreme", top, "x", five, [0] * 5, BOTH))
+    at.append(("ahead of all by", "extreme", top, "x", five, [1, 0, 0, 0, 0], ABOVE))
+    at.append(("ahead of one by", "extreme", top, "x", five, [1, 0, *far], ABOVE))
+    at.append(("behind all by", "extreme", top, "x", five, [0, 1, 1, 1, 1], BELOW))
+    at.append(("behind one by", "extreme", top, "x", five, [0, 1, *far], BELOW))
+    inner, line = {"axis": "x"}, _line(range(5))
+    at.append(("all equal", "inner_optimum", inner, "x", line, [0] * 5, BOTH))
+    at.append(("one inside above by", "inner_optimum", inner, "x", line, [0, 0, 1, 0, 0], ABOVE))
+    at.append(("all inside above by", "inner_optimum", inner, "x", line, [0, 1, 1, 1, 0], ABOVE))
+    at.append(("both ends above by", "inner_optimum", inner, "x", line, [1, 0, 0, 0, 1], BELOW))
+    at.append(("one end above by", "inner_optimum", inner, "x", line, [1, 0, 0, 0, -FAR], BELOW))
+    some = "some_point_beats_baseline"
+    at.append(("all equal", some, inner, "x", five, [0] * 5, BOTH))
+    at.append(("one above by", some, inner, "x", five, [0, 1, 0, 0, 0], ABOVE))
+    at.append(("all above by", some, inner, "x", five, [0, 1, 1, 1, 1], ABOVE))
+    at.append(("all below by", some, inner, "x", five, [1, 0, 0, 0, 0], BELOW))
+    for name, check, claim, axes, columns, means, false in at:
+        baseline = {"x": "a"} if check == some else None
+        words = f"{name} the margin" if name.endswith(" by") else f"{name}, margin 1"
+        yield Situation(
+            *(words, check, claim, axes, columns, _constant(np.asarray(means, float)), false),
+            baseline=baseline,
+            margin=1.0,
+        )
+    yield Situation(
+        *("comparison", "beats", pair, "x", PAIR, lambda e: [e, 0], {}, MARGIN_EFFECTS), margin=1.0, powers=True
+    )
 
 
 def scores(situation: Situation, effect: float, seeds: int, noise: str, count: int, rng: np.random.Generator) -> Array:
@@ -182,12 +242,19 @@ def scores(situation: Situation, effect: float, seeds: int, noise: str, count: i
     gone = rng.random(shape)
     if noise == "missing":
         drawn[gone < MISSING] = np.nan
+    if noise == "fewer seeds":  # every other column ends early
+        drawn[seeds - seeds // 3 :, ::2] = np.nan
     drawn[gone < DIVERGED.get(noise, 0.0)] = -np.inf
     return np.asarray(drawn)
 
 
-def verdicts(situation: Situation, drawn: Array) -> list[str]:
-    """What is found in every simulation."""
+def judgements(situation: Situation, drawn: Array, looks: Sequence[Look]) -> list[Judgement]:
+    """What every look says of every simulation."""
+    return [look_at(situation, drawn[: look.seeds], look.level) for look in looks]
+
+
+def look_at(situation: Situation, drawn: Array, level: float) -> Judgement:
+    """What one look says of every simulation."""
     claim = CHECKS.get(situation.check).model_validate(
         {"says": "It is so", "check": situation.check, **situation.claim}
     )
@@ -199,9 +266,7 @@ def verdicts(situation: Situation, drawn: Array) -> list[str]:
         return drawn[:, places[tuple(chosen[0].labels.values()), metric]]
 
     group = Group(claim, cells, list(situation.axes), read, situation.baseline or {}, drawn.shape[0])
-    evidence = claim.evidence(group)
-    found = judge(evidence.sample, evidence.low, evidence.high, evidence.rule, evidence.also)
-    return [str(verdict) for verdict in found.verdicts]
+    return judged_at(claim.evidence(group), situation.margin, level)
 
 
 @dataclass(frozen=True)
@@ -218,6 +283,8 @@ class Entry:
     promise: float | None
     rate: float
     simulations: int
+    looks: int = 1
+    used: float = 0.0
 
     @property
     def exceeds(self) -> bool:
@@ -231,26 +298,29 @@ def _generator(*key: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
-def claim_entries(situation: Situation, effect: float, seeds: int, noise: str, count: int) -> list[Entry]:
-    """Both decisions in one situation."""
-    found = verdicts(
-        situation,
-        scores(
-            situation,
-            effect,
-            seeds,
-            noise,
-            count,
-            _generator(situation.check, situation.name, effect, seeds, noise, count),
-        ),
+def claim_entries(situation: Situation, effect: float, looks: Sequence[Look], noise: str, count: int) -> list[Entry]:
+    """All decisions in one situation, after the looks of a plan."""
+    seeds = looks[-1].seeds
+    key = (situation.check, situation.name, effect, seeds, noise, count, *([len(looks)] if len(looks) > 1 else []))
+    steps = judgements(situation, scores(situation, effect, seeds, noise, count, _generator(*key)), looks)
+    found = over_looks(steps).verdicts
+    stopped = [np.isin(over_looks(steps[: number + 1]).verdicts, DECIDED) for number in range(len(looks) - 1)]
+    used = looks[0].seeds + sum(
+        (~over).mean() * (after.seeds - before.seeds)
+        for over, before, after in zip(stopped, looks[:-1], looks[1:], strict=True)
     )
     return [
         Entry(
             *(situation.check, situation.name, noise, seeds, 1, effect, decision),
-            *(situation.false.get(decision), found.count(decision) / count, count),
+            *(situation.false.get(decision), float((found == decision).mean()), count, len(looks), float(used)),
         )
-        for decision in ("holds", "fails")
+        for decision in (DECIDED if situation.margin else DECIDED[:2])
     ]
+
+
+def one_look(seeds: int) -> tuple[Look, ...]:
+    """The looks of a plan with so many fixed seeds."""
+    return (Look(seeds, LEVEL),)
 
 
 RANKED = [(k, cells) for k in (2, 5) for cells in (2, 3, 4, 5, 6, 10, 20)]
@@ -287,29 +357,34 @@ def rank_entries(k: int, cells: int, noise: str, effect: float, count: int) -> l
     ]
 
 
-def q_entries(seeds: int, noise: str, count: int) -> list[Entry]:
-    """The share of false decisions among those with a q value of at most 5 %: of 20 claims half are at their edge.
+def q_entries(looks: Sequence[Look], noise: str, count: int) -> list[Entry]:
+    """The share of false decisions among those with a q value of at most 5 %, of 20 claims about differences of two.
 
-    Each claim is about the difference of two. half diverged: so do half of the trials behind the claims at their edge.
+    With one look, half of the claims are at their edge, and the others true by two standard deviations. With several,
+    there is a margin of one standard deviation, and a third of the differences is zero, a third at the margin. half
+    diverged: so do half of the trials behind the claims whose difference is zero.
     """
-    rng, claims = _generator("q", seeds, *([] if noise == "normal" else [noise]), count), 20
-    effects = np.where(np.arange(claims) < claims // 2, 0.0, 2.0)
+    seeds, claims, several = looks[-1].seeds, 20, len(looks) > 1
+    rng = _generator("q", seeds, *([] if noise == "normal" else [noise]), count, *([len(looks)] if several else []))
+    effects = np.repeat([0.0, 1.0, 2.0], [7, 7, 6]) if several else np.repeat([0.0, 2.0], 10)
     sample = rng.standard_normal((seeds, claims, count)) + effects[:, None]
     lost = rng.random((2, *sample.shape)) < DIVERGED.get(noise, 0.0) * (effects == 0)[:, None]
     sample += np.where(lost[0], -np.inf, 0.0)
     sample = difference(sample, np.where(lost[1], -np.inf, 0.0))
-    found = judge(sample)
-    decided = np.isin(found.verdicts, ("holds", "fails"))
+    margin = 1.0 if several else None
+    found = over_looks([judge(sample[: look.seeds], margin=margin, level=look.level) for look in looks])
+    verdicts, p = found.verdicts, found.p
+    wrong = np.where((effects == 0)[:, None], verdicts != "too small", verdicts != "holds")
     shares = []
     for number in range(count):
         known = np.flatnonzero(found.known[:, number])  # where both always diverged, there is no claim to be counted
         q = np.ones(claims)
-        q[known] = q_values(list(found.p[known, number]))
-        sure = (q <= RANKS_PROMISE) & decided[:, number]
-        false = sure & ((effects == 0) | (found.verdicts[:, number] == "fails"))
-        shares.append(false.sum() / max(1, sure.sum()))
+        q[known] = q_values(list(p[known, number]))
+        sure = (q <= RANKS_PROMISE) & np.isin(verdicts[:, number], DECIDED)
+        shares.append((sure & wrong[:, number]).sum() / max(1, sure.sum()))
     rate = float(np.mean(shares))
-    return [Entry("q values", "20 claims", noise, seeds, 1, 2.0, "false share", RANKS_PROMISE, rate, count)]
+    entry = Entry("q values", "20 claims", noise, seeds, 1, 2.0, "false share", RANKS_PROMISE, rate, count, len(looks))
+    return [entry]
 
 
 Run = Callable[[int], list[Entry]]  # from a number of simulations to entries
@@ -321,13 +396,15 @@ def confirmed(run: Run, count: int) -> list[Entry]:
     return run(AGAIN * count) if any(entry.exceeds for entry in found) else found
 
 
-def claim_runs(seeds: Sequence[int], noises: Sequence[str], *, effects: bool = True) -> Iterator[tuple[str, Run]]:
+def claim_runs(
+    plans: Sequence[Sequence[Look]], noises: Sequence[str], *, effects: bool = True
+) -> Iterator[tuple[str, Run]]:
     """What is to be simulated of claims, with the name of the check; effects: also where a decision would be right."""
     for situation in situations():
-        if 0.0 in situation.effects or effects:
-            kinds = noises if 0.0 in situation.effects else ["normal"]
-            for effect, number, noise in product(situation.effects, seeds, kinds):
-                yield situation.check, partial(claim_entries, situation, effect, number, noise)
+        edge = 0.0 in situation.effects and not situation.powers
+        if edge or effects:
+            for effect, looks, noise in product(situation.effects, plans, noises if edge else ["normal"]):
+                yield situation.check, partial(claim_entries, situation, effect, looks, noise)
 
 
 def rank_runs(ranked: Sequence[tuple[int, int]], noises: Sequence[str], *, effects: bool = True) -> Iterator[Run]:
@@ -348,9 +425,10 @@ def main() -> int:
     parser.add_argument("--rank-simulations", type=int, default=400, help="of every entry of ranks (400)")
     parser.add_argument("--out", type=Path, help="a CSV file for the entries")
     options = parser.parse_args()
-    entries = [entry for _, run in claim_runs(SEEDS, NOISES) for entry in confirmed(run, options.simulations)]
-    for seeds, noise in product(SEEDS, Q_NOISES):
-        entries += confirmed(partial(q_entries, seeds, noise), options.rank_simulations)
+    plans = [*map(one_look, SEEDS), *PLANS.values()]
+    entries = [entry for _, run in claim_runs(plans, NOISES) for entry in confirmed(run, options.simulations)]
+    for looks, noise in product(plans, Q_NOISES):
+        entries += confirmed(partial(q_entries, looks, noise), options.rank_simulations)
     entries += [entry for run in rank_runs(RANKED, NOISES) for entry in confirmed(run, options.rank_simulations)]
     if options.out:
         pd.DataFrame(entries).to_csv(options.out, index=False, float_format="%.4f")

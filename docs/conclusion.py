@@ -12,8 +12,8 @@ import pandas as pd
 from results_page import WITHIN, Shown, distances, published
 
 from fedbench.analysis.checks.beats import Beats
-from fedbench.analysis.claims import DECIDED, DIVERGENCE, SURE, Finding, check_claims, q_text
-from fedbench.analysis.statistics.verdicts import q_values
+from fedbench.analysis.claims import DIVERGENCE, SURE, Finding, check_claims, q_text
+from fedbench.analysis.statistics.verdicts import DECIDED, q_values
 from fedbench.render.shown import DRAW_MARK, draw_mark
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import named
@@ -25,6 +25,9 @@ MOST_LISTED = 3  # settings of one method; where there are more, they are counte
 Source = tuple[
     tuple[str, ...], tuple[str, ...], int | None
 ]  # trials of both sides, and over how many rounds they score
+
+
+CLAIM_VERBS = {"holds": "holds", "fails": "fails", "too small": "is about a difference that is too small to matter"}
 
 
 @dataclass(frozen=True)
@@ -189,14 +192,17 @@ def _judged_claims(shown: Shown) -> list[Judged]:
 def _counts(found: Sequence[Part]) -> str:
     """How many comparisons were decided, and how many of all decisions stand among all that was judged."""
     compared = [each.finding.verdict for part in found if part.has_methods for each in part.judged]
-    better, worse, left = (compared.count(verdict) for verdict in ("holds", "fails", "open"))
+    better, worse, small, left = (compared.count(verdict) for verdict in ("holds", "fails", "too small", "open"))
+    unfinished = compared.count("preliminary")
     judged = [each.finding for part in found for each in part.judged if each.finding.p is not None]
     sure = [each.q is not None and each.q <= SURE for each in judged if each.verdict in DECIDED]
     others = " or ".join(dict.fromkeys(part.baseline for part in found if part.has_methods))
     return (
         f"Of {len(compared)} comparisons of a method with {others}, {better} {_finds(better)} the method better, "
-        f"{worse} {_finds(worse)} it worse, and {left} {_are(left)} open. {sum(sure)} of the {len(sure)} decisions of "
-        f"this section {'has' if sum(sure) == 1 else 'have'} a q value of at most {SURE:g}."
+        f"{worse} {_finds(worse)} it worse, {small} {_finds(small)} a difference that is too small to matter, "
+        f"{left} {_are(left)} open, and {unfinished} {_are(unfinished)} preliminary (planned seeds have not been run). "
+        f"{sum(sure)} of the {len(sure)} decisions of this section {'has' if sum(sure) == 1 else 'have'} a q value "
+        f"of at most {SURE:g}."
     )
 
 
@@ -207,7 +213,9 @@ def _reading(found: Sequence[Part]) -> str:
     return (
         "Methods are compared seed by seed, by the check `beats` of [claims](studies.md#claims). A method is better or "
         "worse if the whole 95 % interval (in brackets) of the mean difference in test accuracy, in points, is above "
-        f"or below 0; else the comparison is open. {DIVERGENCE.capitalize()}. The q values are over all {len(judged)} "
+        f"or below 0; the difference is too small to matter if two one-sided tests place it within the margin of 0.5 "
+        "points; else the comparison is open. It is preliminary until all planned seeds have ended. "
+        f"{DIVERGENCE.capitalize()}. The q values are over all {len(judged)} "
         "comparisons and claims of this section."
         f"{draws if any(DRAW_MARK in each.name for each in judged) else ''}"
     )
@@ -229,6 +237,7 @@ def _methods(part: Part) -> str:
     """Which methods are better and worse than the baseline, and which comparisons are open."""
     settings = list(dict.fromkeys(each.at for each in part.judged))
     words = {"holds": "better", "fails": "worse"}
+    small = part.verdict("too small")
     nowhere = [word for verdict, word in words.items() if not part.verdict(verdict)]
     said = [_head(part)]
     if part.again:
@@ -241,9 +250,14 @@ def _methods(part: Part) -> str:
     if nowhere:
         others = "No other comparison" if part.again else "No comparison"
         said.append(f"{others} finds a method {' or '.join(nowhere)} than {part.baseline}.")
-    if those := part.verdict("open"):
-        named_ = together([(each.name, each.at, each.limits) for each in those], settings)
-        said.append(f"{len(those)} {_are(len(those))} open: {named_}.")
+    if small:
+        said.append(
+            f"{len(small)} {_finds(len(small))} a difference that is too small to matter: {decided(small, settings)}."
+        )
+    for verdict in ("open", "preliminary"):
+        if those := part.verdict(verdict):
+            named_ = together([(each.name, each.at, each.limits) for each in those], settings)
+            said.append(f"{len(those)} {_are(len(those))} {verdict}: {named_}.")
     return " ".join(said)
 
 
@@ -298,10 +312,11 @@ def _claims(part: Part) -> str:
     for verdict in DECIDED:
         for each in part.verdict(verdict):
             evidence = "; ".join([each.finding.evidence, *each.finding.remarks])
-            said.append(f'The claim "{each.name}" {verdict}{_at(each.at)} ({evidence}).')
-    if those := part.verdict("open"):
-        names = "; ".join(f'"{each.name}"{_at(each.at)}' for each in those)
-        said.append(f"{len(those)} claim{'s are' if len(those) > 1 else ' is'} open: {names}.")
+            said.append(f'The claim "{each.name}" {CLAIM_VERBS[verdict]}{_at(each.at)} ({evidence}).')
+    for verdict in ("open", "preliminary"):
+        if those := part.verdict(verdict):
+            names = "; ".join(f'"{each.name}"{_at(each.at)}' for each in those)
+            said.append(f"{len(those)} claim{'s are' if len(those) > 1 else ' is'} {verdict}: {names}.")
     if those := part.verdict("no data"):
         said.append(f"{len(those)} claim{'s have' if len(those) > 1 else ' has'} no data.")
     counts = [
@@ -348,7 +363,11 @@ def _paper_verdicts(part: Part) -> list[str]:
         return []
     settings = list(dict.fromkeys(each.at for each in part.judged))
     known = [(each, each.finding.paper.agree) for each in part.judged if each.finding.paper]
-    both = [(each.finding.verdict == "holds") == ahead for each, ahead in known if each.finding.verdict in DECIDED]
+    both = [
+        (each.finding.verdict == "holds") == ahead
+        for each, ahead in known
+        if each.finding.verdict in ("holds", "fails")
+    ]
     gains = [(each.name, each.at, "") for each, ahead in known if each.finding.verdict == "open" and ahead]
     lost = [(each.name, each.at, "") for each, _ in known if each.lost and each.finding.spread.n == 0]
     said = [f"The paper has a number where no seed has one here: {together(lost, settings)}."] if lost else []

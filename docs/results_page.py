@@ -154,7 +154,7 @@ def _in_points(shown: Shown, name: str) -> bool:
 def _claims(shown: Shown, table: Table) -> str:
     findings = check_claims(shown.study, shown.trials)
     rows = [
-        (finding.verdict, finding.says, finding.at, "; ".join([finding.evidence, *finding.remarks]))
+        (finding.decision, finding.says, finding.at, "; ".join([finding.evidence, *finding.remarks]))
         for finding in findings
         if finding.verdict != "no data"
     ]
@@ -196,7 +196,7 @@ def shrinking() -> str:
         return "Nothing of it is published yet."
     _, _, rows = _sheet(shown, "accuracy", shown.tables()["accuracy"]).partition("\n\n")
     judged = [found for found in check_claims(shown.study, shown.trials) if found.verdict != "no data"]
-    return "\n".join([rows, "", *(f"    {found.verdict:13} {found.says}: {found.evidence}" for found in judged)])
+    return "\n".join([rows, "", *(f"    {found.decision:13} {found.says}: {found.evidence}" for found in judged)])
 
 
 def _only(name: str, scale: str) -> Shown | None:

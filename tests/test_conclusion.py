@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control, ttest_rel
+from scipy.stats import false_discovery_control, ttest_1samp, ttest_rel
 
 import fedbench
 from fedbench.analysis.claims import Finding, check_claims, q_text
 from fedbench.analysis.statistics.spread import Spread
 from fedbench.analysis.statistics.verdicts import Verdict
 from fedbench.analysis.trials import stored_trials
+from fedbench.metrics.base import MARGIN
 from fedbench.specs.expand import Cell, ScaledStudy, expand
 from fedbench.specs.names import named
 from fedbench.store.store import Store
@@ -42,7 +43,7 @@ def conclusion() -> Iterator[Any]:
 class Expected:
     """A comparison as SciPy sees it; words: the numbers that the page must have, empty if it is open.
 
-    p: None where one seed alone has both numbers, so that nothing is tested.
+    p: None where planned trials have not ended, so that nothing is tested.
     """
 
     title: str
@@ -74,17 +75,22 @@ def compared(shown: Any, title: str, cell: Cell, base: Cell) -> Expected:
     """The paired t test of a cell and its baseline; a comparison with only some diverged trials is open."""
     study, mine, other = shown.study, scores(shown, cell), scores(shown, base)
     both = np.isfinite(mine) & np.isfinite(other)
-    words, p = "", None if both.sum() == 1 else 1.0
+    words, p = "", 1.0
     lost = np.isinf(mine) | np.isinf(other)
     if np.isneginf(mine).all() and both.sum() == 0 and np.isfinite(other).all():
         words, p = DIVERGED, 2 * 0.25 ** len(mine)
     elif both.sum() > 1 and not lost.any():
-        test = ttest_rel(mine[both], other[both])
-        (low, high), p = test.confidence_interval(0.95), float(test.pvalue)
-        mean = np.mean(mine[both] - other[both])
+        test, apart = ttest_rel(mine[both], other[both]), mine[both] - other[both]
+        sides = ((-MARGIN, "greater"), (MARGIN, "less"))
+        small = max(float(ttest_1samp(apart, bound, alternative=side).pvalue) for bound, side in sides)
+        assert small > 0.025, "no difference of the published ones is too small to matter"
+        (low, high), p = test.confidence_interval(0.95), min(float(test.pvalue), 2 * small)
+        p = float(test.pvalue) if low * high > 0 else p
+        mean = np.mean(apart)
         words = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}], {both.sum()} seeds" if low * high > 0 else ""
+    ended = all(config.hash in shown.trials for one in (cell, base) for config in one.trials.values())
     setting = [named(a, cell.labels[a]) for a in study.axes if a != "method" and len(study.axes[a]) > 1]
-    return Expected(title, str(cell.labels["method"]), ", ".join(setting), words, p)
+    return Expected(title, str(cell.labels["method"]), ", ".join(setting), words if ended else "", p if ended else None)
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +126,21 @@ def check(text: str, expected: list[Expected], claims: list[float]) -> None:
         if each in listed:
             number = f"{each.words}, q = {q_text(q_of[id(each)])}"
             assert re.search(rf"{re.escape(each.method)}†? \({re.escape(number)}\)[^;:]* at {each.setting}\b", study)
-        left = sum(other.title == each.title and not other.words for other in expected)
-        assert not left or re.search(rf" {left} (is|are) open", study)
-    counts = re.search(r"(\d+) finds? the method better, (\d+) finds? it worse, and (\d+) (is|are) open", text)
+        here = [other for other in expected if other.title == each.title and not other.words]
+        for word, left in (
+            ("open", [o for o in here if o.p is not None]),
+            ("preliminary", [o for o in here if o.p is None]),
+        ):
+            assert not left or re.search(rf" {len(left)} (is|are) {word}", study)
+    counts = re.search(
+        r"(\d+) finds? the method better, (\d+) finds? it worse, 0 find a difference that is too small to matter, "
+        r"(\d+) (?:is|are) open, and (\d+) (?:is|are) preliminary",
+        text,
+    )
     assert counts
-    assert list(map(int, counts.groups()[:3])) == [sum(each.sign == sign for each in expected) for sign in (1, -1, 0)]
+    better, worse = (sum(each.sign == sign for each in expected) for sign in (1, -1))
+    unfinished = [each.p is None for each in expected if each.sign == 0]
+    assert list(map(int, counts.groups())) == [better, worse, unfinished.count(False), unfinished.count(True)]
     assert f"over all {len(tested) + len(claims)} comparisons and claims" in text
 
 
@@ -181,7 +197,7 @@ def test_one_seed_decides_nothing_and_the_conclusion_says_that_there_is_one(
     stored = stored_trials(methods, Store(ROOT / "published"))
     trials = {hash_: trial for hash_, trial in stored.items() if hash_ in first and trial.status == "done"}
     (part,) = conclusion.parts([conclusion.Shown(methods, trials)])
-    assert {each.finding.verdict for each in part.judged} == {"open"}
+    assert {each.finding.verdict for each in part.judged} == {"preliminary"}
     assert {each.limits for each in part.judged} == {"1 seed"}
     assert "FedLAW†" in {each.name for each in part.judged}
     assert "FedAvg, bn=proxy" not in {each.name for each in part.judged}, "its trials are those of FedAvg"

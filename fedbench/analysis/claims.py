@@ -1,9 +1,9 @@
 """The paper's claims, held against stored trials: evidence with its interval, and what follows from it.
 
-Every check turns a claim into numbers by seed, and `fedbench.analysis.statistics.verdicts` judges them: a claim holds
-if the whole 95 % interval is on the claimed side, fails if all of it is on the other, and is open in between. Each of
-both decisions is wrong in at most 2.5 % of all cases, for one claim; q values tell how many are false among all claims
-of a study.
+Every check turns a claim into numbers by seed, and `fedbench.analysis.statistics.verdicts` judges them at the looks of
+the study's plan: a claim holds if the whole interval is on the claimed side, fails if all of it is on the other, is too
+small to matter if all of it is within the margin, and is open otherwise. Each of these decisions is wrong in at most
+2.5 % of all cases, for one claim, over all looks; q values tell how many are false among all claims of a study.
 """
 
 import math
@@ -12,23 +12,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import cast
 
 import numpy as np
 import pandas as pd
 
 from fedbench.analysis.checks.base import Cells, Check, Evidence, Group, Read
+from fedbench.analysis.looks import Answer, CellKey, LookTaken, Reading, answer, finite
 from fedbench.analysis.paper_values import paper_reader
 from fedbench.analysis.statistics.spread import Spread
-from fedbench.analysis.statistics.verdicts import Array, Verdict, deciding, judge, q_values
-from fedbench.analysis.values import Trials, outcomes
+from fedbench.analysis.statistics.verdicts import DECIDED, LEVEL, Array, Verdict, deciding, judge, q_values
+from fedbench.analysis.values import Trials, baseline_cells, outcomes
 from fedbench.metrics import METRICS
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import Label, Show, Where, named, short, text_label
 from fedbench.specs.parts import ClaimSpec
 
-VERDICT_WORDS: dict[Verdict, str] = {"holds": "hold", "fails": "fail", "open": "open", "no data": "without data"}
-DECIDED = ("holds", "fails")
+VERDICT_WORDS: dict[Verdict, str] = {
+    "holds": "hold",
+    "fails": "fail",
+    "too small": "are too small to matter",
+    "open": "open",
+    "preliminary": "preliminary",
+    "no data": "without data",
+}
 SURE = 0.05  # the largest q value of decisions that stand among all of a study's
 NOT_RUN = "not run, not defined, or diverged"
 NOTHING = Spread(None, None, 0, None, None)
@@ -51,8 +57,11 @@ class Finding:
     """A claim at one place of the study: what was found and what follows.
 
     guessed: settings behind it that are a weak guess; paper: what the paper's own numbers say, if there are enough;
-    bounds: between which the number must be; p: of the verdict that is nearer, None without data; q: the share of false
-    decisions in expectation among this study's claims with a q value no larger than this one's.
+    bounds: between which the number must be; p: of the decision that was made, or of the nearest one, over all looks,
+    None without data; q: the share of false decisions in expectation among this study's claims with a q value no larger
+    than this one's; margin: within which the number is too small to matter, None where no margin applies; looks: what
+    each look of the plan saw; cells: the cells behind it; before: the decision of an earlier plan with one look, where
+    this plan's levels leave it open; more: whether the plan's next look may decide it.
     """
 
     says: str
@@ -65,14 +74,30 @@ class Finding:
     bounds: tuple[float, float] = (0.0, math.inf)
     p: float | None = None
     q: float | None = None
+    margin: float | None = None
+    looks: Sequence[LookTaken] = ()
+    cells: frozenset[CellKey] = frozenset()
+    before: Verdict | None = None
+    more: bool = False
+
+    @property
+    def decision(self) -> str:
+        """The verdict in words, with the margin where it says that something is within it."""
+        return f"too small to matter (margin {self.margin:g})" if self.verdict == "too small" else self.verdict
 
     @property
     def remarks(self) -> list[str]:
         """What must be known beside the evidence."""
         tested = self.q is not None and (self.spread.low is not None or (self.p or 0.0) < 1)
-        guessed = [f"q = {q_text(self.q or 0.0)}"] if tested else []
-        guessed += [f"setting guessed: {', '.join(self.guessed)}"] if self.guessed else []
-        return [*guessed, f"the paper's own numbers: {self.paper}"] if self.paper else guessed
+        found = [f"q = {q_text(self.q or 0.0)}"] if tested else []
+        if self.margin is not None and self.verdict == "open":
+            found.append(f"margin {self.margin:g}")
+        if self.before:
+            found.append(
+                f"'{self.before}' by the earlier plan with one look at 5 %; a plan with more looks asks for more"
+            )
+        found += [f"setting guessed: {', '.join(self.guessed)}"] if self.guessed else []
+        return [*found, f"the paper's own numbers: {self.paper}"] if self.paper else found
 
 
 def q_text(q: float) -> str:
@@ -83,7 +108,11 @@ def q_text(q: float) -> str:
 
 def check_claims(study: ScaledStudy, trials: Trials) -> list[Finding]:
     """A finding for every claim and place."""
-    found = [finding for claim in study.study.claims for finding in _findings(study, trials, claim)]
+    return with_q([finding for claim in study.study.claims for finding in _findings(study, trials, claim)])
+
+
+def with_q(found: list[Finding]) -> list[Finding]:
+    """Findings with q values over all of them that were tested."""
     known = [number for number, finding in enumerate(found) if finding.p is not None]
     for number, q in zip(known, q_values([found[number].p or 0.0 for number in known]), strict=True):
         found[number] = replace(found[number], q=q)
@@ -98,7 +127,8 @@ def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[
     rest = [axis for axis in study.axes if axis not in taken]
     where: Where = {**claim.where, **{axis: list(study.axes[axis]) for axis in taken if axis not in claim.where}}
     cells = study.select(where)
-    ours, paper = partial(_together, study, trials, claim.show), paper_reader(study, claim.show)
+    paper = paper_reader(study, claim.show)
+    margin = None if claim.show == "relative" else study.plan.margin(claim.value)
     for labels in product(*(study.labels(axis, where) for axis in rest)):
         at = dict(zip(rest, labels, strict=True))
         here = [cell for cell in cells if all(cell.labels[axis] == label for axis, label in at.items())]
@@ -109,13 +139,21 @@ def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[
             key = tuple(cell.labels[axis] for axis in used)
             by_label[key] = (*by_label.get(key, ()), cell)
         several = {axis: label for axis, label in at.items() if len(study.labels(axis, where)) > 1}
-        seen, watching = _watched(ours)
-        group = Group(claim, by_label, used, watching, study.study.baseline, len(here[0].trials))
         left = _left_out(study, claim)
-        found = _judge(claim, several, group.nothing() if left else claim.evidence(group), seen)
-        own = _own_numbers(claim, replace(group, read=paper, seeds=1)) if study.scale == "paper" else None
+
+        def ask(
+            seeds: Sequence[int], by_label: Mapping[tuple[Label, ...], Cells] = by_label, left: str = left
+        ) -> tuple[Evidence, Sequence[Reading]]:
+            read, watching = _watched(study, claim.show, partial(_together, study, trials, claim.show, seeds))
+            group = Group(claim, by_label, used, watching, study.study.baseline, len(seeds))
+            return group.nothing() if left else claim.evidence(group), read
+
+        answered = answer(study, trials, ask, margin)
+        found = _finding(claim, several, answered)
+        group = Group(claim, by_label, used, paper, study.study.baseline, 1)
+        own = _own_numbers(claim, group, study) if study.scale == "paper" else None
         text = f"{left} is left out, and the claim is about it, too" if left else found.evidence
-        yield replace(found, evidence=text, guessed=_guessed(study, seen), paper=own)
+        yield replace(found, evidence=text, guessed=_guessed(study, answered.read), paper=own)
 
 
 def _left_out(study: ScaledStudy, claim: ClaimSpec) -> str:
@@ -127,80 +165,97 @@ def _left_out(study: ScaledStudy, claim: ClaimSpec) -> str:
     return ""
 
 
-Seen = list[tuple[Cells, str, Array]]  # what a check has read: cells, metric, and what they have
-
-
-def _watched(read: Read) -> tuple[Seen, Read]:
-    """The same reader, and a list of what it is asked for and answers."""
-    seen: Seen = []
+def _watched(study: ScaledStudy, show: Show, read: Read) -> tuple[list[Reading], Read]:
+    """A list that fills with whatever is read, and the same reader."""
+    seen: list[Reading] = []
 
     def watching(cells: Cells, metric: str) -> Array:
-        seen.append((cells, metric, values := read(cells, metric)))
+        baseline = () if show == "value" else tuple(baseline_cells(study, cells))
+        seen.append(Reading(cells, metric, values := read(cells, metric), baseline))
         return values
 
     return seen, watching
 
 
-def _guessed(study: ScaledStudy, seen: Seen) -> list[str]:
+def _guessed(study: ScaledStudy, read: Sequence[Reading]) -> list[str]:
     """The settings behind what was read that are a weak guess."""
-    found = [key for cells, metric, _ in seen for cell in cells for key in study.marked("W", cell, metric)]
+    found = [key for one in read for cell in one.cells for key in study.marked("W", cell, one.metric)]
     return list(dict.fromkeys(found))
 
 
-def _own_numbers(claim: ClaimSpec, group: Group) -> OwnNumbers | None:
+def _own_numbers(claim: ClaimSpec, group: Group, study: ScaledStudy) -> OwnNumbers | None:
     """What the paper's own numbers say of a claim; nothing if it lacks one that the check needs."""
-    seen, watching = _watched(group.read)
+    seen, watching = _watched(study, "value", group.read)
     evidence = claim.evidence(replace(group, read=watching))
     number = float(judge(evidence.sample, rule=evidence.rule).value)
-    if not seen or any(np.isnan(values).any() for _, _, values in seen) or math.isnan(number):
+    if not seen or any(np.isnan(one.values).any() for one in seen) or math.isnan(number):
         return None
     return OwnNumbers(evidence.low < number < evidence.high, f"{number:.{evidence.digits}f}")
 
 
-def _together(study: ScaledStudy, trials: Trials, show: Show, cells: Cells, metric: str) -> Array:
-    """What every seed has for a metric; of several cells pooled, or the mean of those that all have it."""
+def _together(study: ScaledStudy, trials: Trials, show: Show, seeds: Sequence[int], cells: Cells, metric: str) -> Array:
+    """What each of some seeds has for a metric; of several cells pooled, or the mean of those that all have it."""
     if len(cells) == 1 or METRICS.get(metric).pool:
-        return outcomes(study, cells, trials, metric, show)
-    return np.asarray(np.mean([outcomes(study, [cell], trials, metric, show) for cell in cells], axis=0))
+        return outcomes(study, cells, trials, metric, show, seeds)
+    return np.asarray(np.mean([outcomes(study, [cell], trials, metric, show, seeds) for cell in cells], axis=0))
 
 
-def _judge(claim: ClaimSpec, at: Mapping[str, Label], evidence: Evidence, seen: Seen) -> Finding:
-    """What follows from the evidence, in words."""
+def _finding(claim: ClaimSpec, at: Mapping[str, Label], found: Answer) -> Finding:
+    """What follows from an answer, in words."""
     where = ", ".join(f"{short(axis)} {text_label(label)}" for axis, label in at.items())
-    found = judge(evidence.sample, evidence.low, evidence.high, evidence.rule, evidence.also)
-    verdict = cast(Verdict, found.verdicts.item())
-    if verdict == "no data":
-        return Finding(claim.words, where, f"{NOT_RUN}{_diverged(claim, seen)}", NOTHING, verdict)
-    value, low, high = (
-        float(number) if np.isfinite(number) else None for number in (found.value, found.low, found.high)
+    diverged = _diverged(claim, found.read)
+    if found.verdict == "no data":
+        return Finding(claim.words, where, f"{NOT_RUN}{diverged}", NOTHING, "no data", cells=found.cells)
+    evidence, judged = found.evidence, found.judged
+    value, low, high = map(finite, (judged.value, judged.low, judged.high))
+    n = int(judged.n)
+    spread = Spread(value, None, n, low, high)
+    tested = found.verdict != "preliminary" and not (n == 1 and found.verdict == "open")  # one seed is no test
+    return Finding(
+        says=claim.words,
+        at=where,
+        evidence=evidence_text(evidence, spread, found.looks) + diverged,
+        spread=spread,
+        verdict=found.verdict,
+        bounds=(evidence.low, evidence.high),
+        p=float(judged.p) if tested else None,
+        margin=found.margin,
+        looks=found.looks,
+        cells=found.cells,
+        before=found.before,
+        more=found.more,
     )
-    seeds, n, digits = len(np.asarray(evidence.sample)), int(found.n), evidence.digits
-    text = evidence.text if value is not None else f"{evidence.text} no number"
-    if value is not None:
-        text += f" {value:.{digits}f}"
+
+
+def evidence_text(evidence: Evidence, spread: Spread, looks: Sequence[LookTaken]) -> str:
+    """Evidence in words: what it is, the mean with its interval, how many seeds, and at which look of the plan."""
+    value, n, digits = spread.mean, spread.n, evidence.digits
+    seeds = len(np.asarray(evidence.sample))
+    if value is None:
+        text = f"{evidence.text} no number"
+    else:
+        text = f"{evidence.text} {value:.{digits}f}"
         text += " (one seed: no interval)" if n == 1 else ""
-        if low is not None or high is not None:
-            text += f" [{_bound(low, digits)}, {_bound(high, digits)}]"
+        if spread.low is not None or spread.high is not None:
+            text += f" [{_bound(spread.low, digits)}, {_bound(spread.high, digits)}]"
         text += f" at {text_label(evidence.names[deciding(evidence.sample, evidence.rule)])}" if evidence.names else ""
         text += "" if n <= 1 else f", {n} seeds" if n == seeds else f", {n} of {seeds} seeds"
-    text += f"; {evidence.remark}" if evidence.remark else ""
-    bounds = (evidence.low, evidence.high)
-    spread = Spread(value, None, n, low, high)
-    p = None if n == 1 and verdict == "open" else float(found.p)  # one seed is no test
-    return Finding(*(claim.words, where, text + _diverged(claim, seen), spread, verdict), bounds=bounds, p=p)
+        if looks and looks[-1].level < LEVEL:
+            text += f", look {len(looks)}: a {100 * (1 - looks[-1].level):.4g} % interval"
+    return text + (f"; {evidence.remark}" if evidence.remark else "")
 
 
 def _bound(bound: float | None, digits: int) -> str:
     return "open" if bound is None else f"{bound:.{digits}f}"
 
 
-def _diverged(claim: ClaimSpec, seen: Seen) -> str:
+def _diverged(claim: ClaimSpec, read: Sequence[Reading]) -> str:
     """Which of the cells that were read diverged, or never reached what the metric waits for, and in how many seeds."""
     counts: dict[str, tuple[int, int]] = {}
-    for cells, _, values in seen:
-        if lost := int(np.isinf(values).sum()):
-            names = [text_label(cells[0].labels[axis]) for axis in claim.names] or ["it"]
-            counts[", ".join(names)] = lost, len(values)
+    for one in read:
+        if lost := int(np.isinf(one.values).sum()):
+            names = [text_label(one.cells[0].labels[axis]) for axis in claim.names] or ["it"]
+            counts[", ".join(names)] = lost, len(one.values)
     if not counts:
         return ""
     word = "not reached by" if METRICS.get(claim.value).reaches else "diverged:"
@@ -232,7 +287,10 @@ def claims_frame(findings: list[Finding]) -> pd.DataFrame:
             "n": finding.spread.n,
             "p": finding.p,
             "q": finding.q,
-            "verdict": finding.verdict,
+            "verdict": "too small to matter" if finding.verdict == "too small" else finding.verdict,
+            "margin": finding.margin,
+            "looks": len(finding.looks),
+            "level": finding.looks[-1].level if finding.looks else None,
             "paper": str(finding.paper or ""),
             "guessed": ", ".join(finding.guessed),
         }

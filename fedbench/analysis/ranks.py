@@ -137,7 +137,7 @@ def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
     spec = study.study.ranks or RanksSpec()
     if spec.axis not in study.axes or len(study.axes[spec.axis]) < 2:
         return None
-    labels, seeds = list(study.axes[spec.axis]), list(study.cells[0].trials)
+    labels, seeds = list(study.axes[spec.axis]), study.seeds
     sign = -1 if METRICS.get(spec.value).better == "lower" else 1
     rest = [tuple(label for axis, label in cell.labels.items() if axis != spec.axis) for cell in study.cells]
     places = {key: number for number, key in enumerate(dict.fromkeys(rest))}

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedbench.analysis.statistics.spread import paired, spread
-from fedbench.analysis.values import Trials, baseline_values, finished, plain_values, values_by_seed
+from fedbench.analysis.values import Trials, baseline_values, common_seeds, finished, plain_values, values_by_seed
 from fedbench.metrics import METRICS
 from fedbench.metrics.base import Reader
 from fedbench.specs.expand import Cell, ScaledStudy
@@ -141,7 +141,7 @@ def _bases(place: Place, trials: Trials) -> list[str]:
 
 def _finished(cells: Sequence[Cell], trials: Trials) -> list[int]:
     """The seeds whose trials are all done."""
-    return [seed for seed in cells[0].trials if all(finished(trials, cell.trials[seed].hash) for cell in cells)]
+    return [seed for seed in common_seeds(cells) if all(finished(trials, cell.trials[seed].hash) for cell in cells)]
 
 
 def _a_round(trials: Sequence[StoredTrial], cost: Reader) -> float | None:

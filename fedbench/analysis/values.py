@@ -37,7 +37,7 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
     """What every finished seed has for a metric; of several cells, all together."""
     values: dict[int, float] = {}
     chosen = METRICS.get(metric)
-    for seed in cells[0].trials:
+    for seed in common_seeds(cells):
         done = [trial for cell in cells if (trial := finished(trials, cell.trials[seed].hash))]
         if len(done) < len(cells):
             continue
@@ -53,43 +53,57 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
     return values
 
 
-def outcomes(study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str, show: Show = "value") -> Array:
-    """What every seed has for a metric [seeds], itself or against the baseline of the same seed; nan where it has none.
+def common_seeds(cells: Sequence[Cell]) -> list[int]:
+    """The seeds that all of some cells have, in the order of the first one."""
+    return [seed for seed in cells[0].trials if all(seed in cell.trials for cell in cells)]
 
-    Infinite on the worse side where a trial diverged, or where it never reached what the metric waits for; nan for
-    metrics without a better side. Against a baseline, the same follows on either side, and nan where both diverged.
+
+def outcomes(
+    study: ScaledStudy,
+    cells: Sequence[Cell],
+    trials: Trials,
+    metric: str,
+    show: Show = "value",
+    seeds: Sequence[int] | None = None,
+) -> Array:
+    """What some seeds (by default all of the study) have for a metric [seeds]; nan where there is no number.
+
+    It is the value itself, or its difference to the baseline of the same seed. Infinite on the worse side where a trial
+    diverged, or where it never reached what the metric waits for; nan for metrics without a better side. Against a
+    baseline, the same follows on either side, and nan where both diverged.
     """
-    values = _outcomes(cells, trials, metric)
+    chosen = study.seeds if seeds is None else seeds
+    values = _outcomes(cells, trials, metric, chosen)
     if show == "value":
         return values
-    there = _baseline(study, cells)
-    base = _outcomes(there, trials, metric) if there else np.full(len(values), np.nan)
+    there = baseline_cells(study, cells)
+    base = _outcomes(there, trials, metric, chosen) if there else np.full(len(values), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         apart = values - base
         share = np.where(base == 0, np.nan, 100 * apart / base)
     return apart if show == "difference" else np.where(np.isinf(apart), apart, share)
 
 
-def _outcomes(cells: Sequence[Cell], trials: Trials, metric: str) -> Array:
+def _outcomes(cells: Sequence[Cell], trials: Trials, metric: str, seeds: Sequence[int]) -> Array:
     chosen, known = METRICS.get(metric), plain_values(cells, trials, metric)
     worst = WORST.get(chosen.better or "", np.nan)
 
     def lost(seed: int) -> bool:
-        ended = [trials.get(cell.trials[seed].hash) for cell in cells]
+        ended = [trials.get(cell.trials[seed].hash) if seed in cell.trials else None for cell in cells]
         return any(trial and trial.status == "diverged" for trial in ended) or (
             chosen.reaches and all(trial and trial.status == "done" for trial in ended)
         )
 
-    return np.array([known.get(seed, worst if lost(seed) else np.nan) for seed in cells[0].trials], dtype=float)
+    return np.array([known.get(seed, worst if lost(seed) else np.nan) for seed in seeds], dtype=float)
 
 
 def baseline_values(study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
     """What the baseline of some cells has for a metric, by seed; nothing if the study has none there."""
-    base = _baseline(study, cells)
+    base = baseline_cells(study, cells)
     return plain_values(base, trials, metric) if base else {}
 
 
-def _baseline(study: ScaledStudy, cells: Sequence[Cell]) -> list[Cell]:
+def baseline_cells(study: ScaledStudy, cells: Sequence[Cell]) -> list[Cell]:
     """The baseline of some cells; nothing if the study does not have it for all of them."""
     wanted = [tuple({**cell.labels, **study.study.baseline}[axis] for axis in cell.labels) for cell in cells]
     base = [study.by_labels[labels] for labels in wanted if labels in study.by_labels]

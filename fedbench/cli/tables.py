@@ -146,7 +146,7 @@ def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
     for finding in judged:
         at = f" [{finding.at}]" if finding.at else ""
         remarks = f" ({'; '.join(finding.remarks)})" if finding.remarks else ""
-        say(f"{finding.verdict:7}  {finding.says}{at}: {finding.evidence}{remarks}")
+        say(f"{finding.decision:7}  {finding.says}{at}: {finding.evidence}{remarks}")
     if left := len(report.findings) - len(judged):
         say(f"{left} {'claims have' if left > 1 else 'claim has'} no data yet (claims.csv lists them)")
 

@@ -18,6 +18,7 @@ from fedbench.config.identity import LAST_ROUNDS
 if TYPE_CHECKING:
     import pandas as pd
 
+MARGIN = 0.5  # points of accuracy: smaller differences do not matter in practice
 EARLY = 0.1  # the share of all rounds that "early" means
 
 
@@ -53,7 +54,8 @@ class Metric:
 
     `better`: the one of several values that is the best, where there is such a thing; `alone`: whether one trial has
     it, too; `reaches`: whether a finished trial without a number is one that did not reach what the metric waits for;
-    `basis`: what the number of a finished trial rests on, in words, where that is not the same for all trials.
+    `basis`: what the number of a finished trial rests on, in words, where that is not the same for all trials;
+    `margin`: a difference that is too small to matter in practice, None where no difference is; studies may change it.
     """
 
     label: str
@@ -64,6 +66,7 @@ class Metric:
     alone: bool = True
     reaches: bool = False
     basis: Callable[[TrialData], str] | None = None
+    margin: float | None = None
 
 
 class Metrics(Registry[Metric]):

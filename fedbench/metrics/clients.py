@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators.heterogeneity import class_shares
-from fedbench.metrics.base import Metric, TrialData, register_metric
+from fedbench.metrics.base import MARGIN, Metric, TrialData, register_metric
 
 Floats = NDArray[np.float64]
 KEPT = "client accuracies"
@@ -102,7 +102,7 @@ def _of_clients(
         found = client_accuracies(trial)
         return None if found is None else 100 * reduce(found)
 
-    return Metric(label, read, better=better, basis=basis)
+    return Metric(label, read, better=better, basis=basis, margin=MARGIN if better == "higher" else None)
 
 
 for _name, _label, _reduce in (

@@ -8,6 +8,7 @@ from fedbench.config.identity import LAST_ROUNDS
 from fedbench.indicators.base import Column
 from fedbench.metrics.base import (
     EARLY,
+    MARGIN,
     METRICS,
     Metric,
     Reducer,
@@ -84,6 +85,7 @@ FAMILIES = {
         "r", lambda values, _: quartile_skewness(values), "skewness over rounds, by quartiles", unit=False
     ),
 }
+MEANS = ("late_", "early_", "first_half_", "mean_")  # of accuracies: these are accuracies, too
 POOLED = ("skewness_",)  # of several trials: over the rounds of all of them
 
 
@@ -98,6 +100,7 @@ def metric_of(prefix: str, name: str) -> Metric | None:
         lambda trial: pool([trial]),
         4 if family.unit and known.factor == 1 else 2,
         pool if prefix in POOLED else None,
+        margin=MARGIN if name == "test_accuracy" and prefix in MEANS else None,
     )
 
 

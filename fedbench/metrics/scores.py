@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import stdev
 
 from fedbench.metrics.base import (
+    MARGIN,
     METRICS,
     Metric,
     Reader,
@@ -14,15 +15,20 @@ from fedbench.metrics.base import (
     summary,
 )
 
-register_metric("test_accuracy", Metric("test accuracy (%)", summary("final_accuracy", 100.0), better="higher"))
+register_metric(
+    "test_accuracy",
+    Metric("test accuracy (%)", summary("final_accuracy", 100.0), better="higher", margin=MARGIN),
+)
 register_metric("test_loss", Metric("test loss", summary("final_loss"), 4, better="lower"))
 register_metric(
     "early_accuracy",
-    Metric("test accuracy, first tenth of the rounds (%)", column("test_accuracy", early, 100.0)),
+    Metric("test accuracy, first tenth of the rounds (%)", column("test_accuracy", early, 100.0), margin=MARGIN),
 )
 for _which in ("last", "best"):
     _score = summary(f"{_which}_accuracy", 100.0)
-    register_metric(f"{_which}_accuracy", Metric(f"test accuracy, {_which} round (%)", _score, better="higher"))
+    register_metric(
+        f"{_which}_accuracy", Metric(f"test accuracy, {_which} round (%)", _score, better="higher", margin=MARGIN)
+    )
 
 
 def accuracy_spread(trials: Sequence[TrialData]) -> float | None:

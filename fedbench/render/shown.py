@@ -55,7 +55,7 @@ def _text(cell: str | Entry) -> str:
 def claims_sheet(study: ScaledStudy, findings: Sequence[Finding]) -> Sheet:
     """The paper's claims with their verdicts and evidence; what must be known of the evidence stands with it."""
     heads = ["verdict", "claim", "at", "evidence"]
-    rows = [[f.verdict, f.says, f.at, "; ".join([f.evidence, *f.remarks])] for f in findings]
+    rows = [[f.decision, f.says, f.at, "; ".join([f.evidence, *f.remarks])] for f in findings]
     return Sheet(
         heads, rows, f"{study.study.title}{note(study)}: claims, with 95 % intervals and q values over all of them"
     )

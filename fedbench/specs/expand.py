@@ -1,6 +1,6 @@
 """A study as data: base settings, axes, seeds, tables, plots and the paper's numbers, in one YAML file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -19,6 +19,7 @@ from fedbench.specs.library import built_in, load
 from fedbench.specs.marks import marked
 from fedbench.specs.names import Axis, Label, Mark, ScaleName, Where, named, text_label, variant_name
 from fedbench.specs.parts import ScoreSpec
+from fedbench.specs.plan import Plan, fixed_plan
 from fedbench.specs.study import ScaleSpec, Study
 
 TINY = {"rounds": 2, "data.train_size": 200, "data.test_size": 300, "clients.count": 5, "proxy.size": 20}
@@ -26,6 +27,9 @@ TINY_VALUES = 2  # of each setting that is an axis
 TINY_SERVER_EPOCHS = 14  # at most; enough for SWA to begin
 LARGEST_SEED = 10**9
 MOST_TRIALS = 20_000  # of a study at one scale; to check so many takes seconds
+
+
+UNPLANNED = fixed_plan([0], {})
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class ScaledStudy:
     """A study at one scale, expanded: what is run and tabled.
 
     axes: the labels of each axis that were picked; whole: all that the scale has; changed: base settings that options
-    changed; picked: in words, what they picked; score: what the final score is;
+    changed; picked: in words, what they picked; score: what the final score is; plan: of its seeds;
     source: its name, or its file, as it was given; modules: what --import named; base: the settings of all cells.
     """
 
@@ -57,6 +61,30 @@ class ScaledStudy:
     source: str = ""
     modules: Sequence[str] = ()
     base: Settings = field(default_factory=dict)
+    plan: Plan = UNPLANNED
+
+    def with_seeds(self, seeds_of: Callable[[Cell], Sequence[int]]) -> "ScaledStudy":
+        """The same study with other seeds in its cells."""
+        cells = []
+        for cell in self.cells:
+            some = next(iter(cell.trials.values()))
+            known = {**cell.trials}
+            trials = {s: known[s] if s in known else some.model_copy(update={"seed": s}) for s in seeds_of(cell)}
+            cells.append(Cell(cell.labels, trials))
+        if (count := sum(len(cell.trials) for cell in cells)) > MOST_TRIALS:
+            raise ConfigError(f"{self.name}: {count} trials; must be at most {MOST_TRIALS}: split the study")
+        return replace(self, cells=cells)
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """All seeds that some cell has: those of the plan in its order, then the others."""
+        there = {seed for cell in self.cells for seed in cell.trials}
+        return [*(s for s in self.plan.seeds if s in there), *sorted(there - set(self.plan.seeds))]
+
+    @property
+    def outside(self) -> list[int]:
+        """The seeds that are run and do not belong to the plan: they move no verdict."""
+        return [seed for seed in self.seeds if seed not in self.plan.seeds]
 
     @property
     def variant(self) -> str:
@@ -154,6 +182,7 @@ def expand_study(
         picked,
         spec.score or study.score,
         base=base,
+        plan=fixed_plan(spec.seeds or study.seeds, study.margins),
     )
     _check_axes(scaled)
     _check_leftovers(scaled)

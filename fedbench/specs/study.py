@@ -108,6 +108,8 @@ class Study(Strict):
     """figures, each of a kind"""
     claims: list[Annotated[ClaimSpec, CheckChoice]] = []
     """the paper's claims, each with a check"""
+    margins: dict[MetricName, Annotated[float, Field(gt=0)] | None] = {}
+    """differences that are too small to matter, by metric; null: none (0.5 points for accuracies, else none)"""
     ranks: RanksSpec | None = None
     """an axis (`method`, where there is one), or `{axis, margin}`: who is ahead over all cells"""
     variance: VarianceSpec | None = None

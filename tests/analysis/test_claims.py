@@ -23,11 +23,12 @@ claims: [%s]
 
 
 def findings(folder: Path, claim: str, outcome: Any, seeds: list[int] | None = None) -> list[Finding]:
-    """What is found for one claim in a store filled by `outcome(labels, seed)`."""
+    """What is found for one claim in a store filled by `outcome(labels, seed)`; seeds: those of the study's file."""
     folder.mkdir(exist_ok=True)
     path = folder / "mine.yaml"
-    path.write_text(STUDY % f"{{says: It is so, {claim}}}")
-    study, store = expand(str(path), "quick", changes={}, only={}, seeds=seeds), Store(folder / "out")
+    text = STUDY % f"{{says: It is so, {claim}}}"
+    path.write_text(text.replace("[1, 2, 3, 4]", str(seeds)) if seeds else text)
+    study, store = expand(str(path), "quick", changes={}, only={}, seeds=None), Store(folder / "out")
     fill(store, study, outcome)
     return check_claims(study, stored_trials(study, store))
 
@@ -167,8 +168,8 @@ def test_cells_that_are_taken_together_are_their_mean(tmp_path: Path) -> None:
 
 
 def test_cells_that_are_taken_together_need_all_of_them(tmp_path: Path) -> None:
-    def outcome(labels: Any, seed: int) -> float | None:
-        return None if (labels["data.alpha"], seed) == (1, 4) else falling(labels, seed)
+    def outcome(labels: Any, seed: int) -> float | str:
+        return "failed" if (labels["data.alpha"], seed) == (1, 4) else falling(labels, seed)
 
     (found,) = findings(tmp_path, "check: within, low: 0, where: {method.gamma: [0.9]}, over: [data.alpha]", outcome)
     assert (found.verdict, found.spread.n) == ("holds", 3)
@@ -191,7 +192,7 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     found = findings(
         tmp_path,
         "check: beats, point: {method.gamma: 0.9}, wins: lower",
-        lambda labels, seed: falling(labels, seed) if seed == 1 else None,
+        lambda labels, seed: falling(labels, seed) if seed == 1 else "failed",
     )
     assert [f.verdict for f in found] == ["open"] * 2
     assert "one seed" in found[0].evidence
@@ -202,7 +203,7 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     ["check: some_point_beats_baseline, axis: method.gamma", "check: trend, axis: method.gamma, direction: rises"],
 )
 def test_one_seed_decides_nothing_about_an_axis_either(tmp_path: Path, claim: str) -> None:
-    found = findings(tmp_path, claim, lambda labels, seed: falling(labels, seed) if seed == 1 else None)
+    found = findings(tmp_path, claim, lambda labels, seed: falling(labels, seed) if seed == 1 else "failed")
     assert [f.verdict for f in found] == ["open"] * 2
     assert "one seed" in found[0].evidence
 
@@ -313,8 +314,8 @@ def test_points_with_unequal_seeds_are_held_against_each_other_on_the_seeds_that
 ) -> None:
     """Nothing is left out but seeds: not the end that has fewer of them."""
 
-    def outcome(labels: Any, seed: int) -> float | None:
-        return None if (labels["method.gamma"], seed) == (0.8, 4) else falling(labels, seed)
+    def outcome(labels: Any, seed: int) -> float | str:
+        return "failed" if (labels["method.gamma"], seed) == (0.8, 4) else falling(labels, seed)
 
     (found, *_) = findings(tmp_path, claim, outcome)
     assert (found.spread.n, found.verdict) == (3, "holds" if "trend" in claim else "fails")
@@ -322,7 +323,7 @@ def test_points_with_unequal_seeds_are_held_against_each_other_on_the_seeds_that
 
 
 FINISHED = {1: 0.5, 2: 0.52, 3: 0.51, 4: 0.53}
-DIVERGED = dict.fromkeys(FINISHED, "diverged")
+DIVERGED, LOST = dict.fromkeys(FINISHED, "diverged"), dict.fromkeys(FINISHED, "failed")
 
 
 @pytest.mark.parametrize(
@@ -340,8 +341,9 @@ DIVERGED = dict.fromkeys(FINISHED, "diverged")
             {**{seed: score - 0.3 for seed, score in FINISHED.items()}, 1: "diverged"},
             "holds",
         ),
-        ({1: "diverged", 2: "diverged"}, {1: 0.5, 2: 0.5}, "open"),  # fewer than three seeds
-        ({**DIVERGED, 4: None}, {**FINISHED, 4: None}, "open"),  # seed 4 is not run yet: what diverges ends early
+        ({**LOST, 1: "diverged", 2: "diverged"}, {**LOST, 1: 0.5, 2: 0.5}, "open"),  # fewer than three seeds
+        ({**DIVERGED, 4: "failed"}, {**FINISHED, 4: "failed"}, "open"),
+        ({**DIVERGED, 4: None}, {**FINISHED, 4: None}, "preliminary"),  # not run yet: what diverges ends early
     ],
 )
 def test_divergence_never_counts_in_favour_of_what_diverged(tmp_path: Path, one: Any, other: Any, wanted: str) -> None:
@@ -375,7 +377,7 @@ def test_a_difference_over_the_seeds_that_both_finished_stands_beside_a_verdict_
     [
         ("check: comparable, point: {method.gamma: 0.9}, margin: 50", "fails"),
         ("check: within, low: 10, where: {method.gamma: [0.9]}", "open"),  # compared with nothing: it takes six seeds
-        ("check: some_point_beats_baseline, axis: method.gamma", "open"),  # 0.8 is as good as the baseline
+        ("check: some_point_beats_baseline, axis: method.gamma", "too small"),  # 0.8 is as good as the baseline
         ("check: extreme, axis: method.gamma, at: 0.9, which: largest", "fails"),
         ("check: extreme, axis: method.gamma, at: 0.9, which: smallest", "holds"),
         ("check: inner_optimum, axis: method.gamma", "fails"),
@@ -504,3 +506,68 @@ def test_every_claim_of_every_built_in_study_can_be_judged_at_every_scale(
     study = expand_study(stem, spec, scale, changes={}, only={}, seeds=None)
     found = check_claims(study, {})
     assert {finding.verdict for finding in found} <= {"no data"}, "nothing was run"
+
+
+def test_a_difference_within_the_margin_is_too_small_to_matter_however_sure_its_sign_is(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> float:
+        return 0.5 + 0.001 * seed + (0.003 if labels["method.gamma"] == 0.9 else 0.0) * (1 + 0.01 * seed)
+
+    (found, _) = findings(tmp_path, "check: beats, point: {method.gamma: 0.9}", outcome)
+    assert (found.verdict, found.margin) == ("too small", 0.5)
+    assert found.decision == "too small to matter (margin 0.5)"
+    assert found.spread.low is not None and 0 < found.spread.low < (found.spread.mean or 0) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("margins", "wanted"),
+    [("{test_accuracy: 0.1}", "holds"), ("{test_accuracy: null}", "holds"), ("{test_loss: 9}", "too small")],
+)
+def test_a_study_declares_its_margins(tmp_path: Path, margins: str, wanted: str) -> None:
+    def outcome(labels: Any, seed: int) -> float:
+        return 0.5 + 0.001 * seed + (0.003 if labels["method.gamma"] == 0.9 else 0.0) * (1 + 0.01 * seed)
+
+    path, store = tmp_path / "mine.yaml", Store(tmp_path / "out")
+    path.write_text((STUDY % "{says: It is so, check: beats, point: {method.gamma: 0.9}}") + f"margins: {margins}\n")
+    study = expand(str(path), "quick", changes={}, only={}, seeds=None)
+    fill(store, study, outcome)
+    assert check_claims(study, stored_trials(study, store))[0].verdict == wanted
+
+
+def test_a_trend_is_too_small_if_the_whole_axis_changes_less_than_the_margin(tmp_path: Path) -> None:
+    """Three points: 0.2 a step is 0.4 over the axis, within half a point; 0.3 a step is not."""
+    for step, wanted in ((0.002, "too small"), (0.003, "holds")):
+
+        def outcome(labels: Any, seed: int, step: float = step) -> float:
+            place = [0.8, 0.9, 1.0].index(labels["method.gamma"])
+            return 0.5 + 0.01 * seed + step * place * (1 + 0.01 * seed)
+
+        folder = tmp_path / wanted.replace(" ", "")
+        (found, _) = findings(folder, "check: trend, axis: method.gamma, direction: rises", outcome)
+        assert (found.verdict, found.margin) == (wanted, 0.25)
+
+
+def test_until_all_planned_trials_have_ended_a_claim_is_preliminary_and_has_no_p_value(tmp_path: Path) -> None:
+    def outcome(labels: Any, seed: int) -> float | None:
+        return None if (labels["method.gamma"], seed) == (0.9, 4) else falling(labels, seed)
+
+    for found in findings(tmp_path, "check: beats, point: {method.gamma: 0.9}", outcome):
+        assert (found.verdict, found.p, found.q) == ("preliminary", None, None)
+        assert found.spread.n == 3
+    (other, _) = findings(tmp_path / "other", "check: beats, point: {method.gamma: 0.8}", outcome)
+    assert other.verdict == "fails"  # what it needs has ended
+
+
+def test_seeds_outside_of_the_plan_move_no_verdict(tmp_path: Path) -> None:
+    """By four planned seeds the claim holds; eight more, in which it would fail, change nothing."""
+    path, store = tmp_path / "mine.yaml", Store(tmp_path / "out")
+    path.write_text(STUDY % "{says: It is so, check: beats, point: {method.gamma: 0.9}}")
+    study = expand(str(path), "quick", changes={}, only={}, seeds=list(range(1, 13)))
+
+    def outcome(labels: Any, seed: int) -> float:
+        gain = 0.1 + 0.001 * seed if seed < 5 else -0.3
+        return 0.5 + 0.001 * (seed % 7) + (gain if labels["method.gamma"] == 0.9 else 0.0)
+
+    fill(store, study, outcome)
+    (found, _) = check_claims(study, stored_trials(study, store))
+    assert (found.verdict, found.spread.n) == ("holds", 4)
+    assert study.outside == list(range(5, 13))

@@ -24,7 +24,9 @@ class Evidence:
 
     sample: one number a seed [seeds], or as the rule has it, by points [seeds, points], with nan where there is none;
     names: of the points; also: p values of a second test, that the number is larger and that it is smaller, which must
-    decide likewise; remark: what must be known of it. See `fedbench.analysis.statistics.verdicts`.
+    decide likewise; remark: what must be known of it; span: by how much the number is multiplied before it
+    is compared with the margin (1 for a difference, the steps of the axis for a slope), None where no margin applies;
+    decidable: whether any number of seeds can decide it. See `fedbench.analysis.statistics.verdicts`.
     """
 
     text: str
@@ -36,6 +38,8 @@ class Evidence:
     names: Sequence[Label] = ()
     also: tuple[ArrayLike, ArrayLike] = (0.0, 0.0)
     remark: str = ""
+    span: float | None = None
+    decidable: bool = True
 
 
 Cells = tuple[Cell, ...]  # mostly one; several where a claim takes them together
@@ -144,7 +148,7 @@ class PairCheck(Check):
         other = self.other(group)
         sample = sign * difference(group.at(self.point), group.at(other))
         names = (point_label(self.point), point_label(other))
-        return Evidence(f"{self.subject}, {' - '.join(names[::sign])}:", sample, digits=self.metric.digits)
+        return Evidence(f"{self.subject}, {' - '.join(names[::sign])}:", sample, digits=self.metric.digits, span=1.0)
 
 
 class AxisCheck(Check):

@@ -22,4 +22,4 @@ class Beats(PairCheck):
         """The paired difference between two points has the claimed sign, and size."""
         difference = self.differences(group, 1 if self.wins == "higher" else -1)
         text = f"{difference.text.rstrip(':')} (above {self.by:g}):" if self.by else difference.text
-        return replace(difference, text=text, low=self.by)
+        return replace(difference, text=text, low=self.by, span=None if self.by else 1.0)

@@ -24,4 +24,4 @@ class Comparable(PairCheck):
         """The paired difference between two points is within the margin."""
         difference = self.differences(group)
         text = f"{difference.text.rstrip(':')} (margin {self.margin:g}, two one-sided tests at 2.5 %):"
-        return replace(difference, text=text, low=-self.margin, high=self.margin)
+        return replace(difference, text=text, low=-self.margin, high=self.margin, span=None)

@@ -33,4 +33,4 @@ class Extreme(AxisCheck):
         sample = sign * difference(values[:, [here]], values[:, others])
         text = f"{self.subject}, distance to the nearest of {len(others)} others along {self.axis_name}:"
         names = [labels[number] for number in others]
-        return Evidence(text, sample, digits=self.metric.digits, rule=EVERY, names=names)
+        return Evidence(text, sample, digits=self.metric.digits, rule=EVERY, names=names, span=1.0)

@@ -61,7 +61,13 @@ class GoesWith(Check):
         spread = np.fmax.reduce(sample) - np.fmin.reduce(sample)  # between seeds
         undecided = ~(spread > ROUNDING) | (cells < FEWEST_CELLS) | np.isnan(overall)
         above, below = (np.where(undecided, 1.0, _p_value(side * overall, cells)) for side in (1, -1))
-        return Evidence(text, sample, also=(above, below), remark="a permutation test over cells must agree")
+        return Evidence(
+            text,
+            sample,
+            also=(above, below),
+            remark="a permutation test over cells must agree",
+            decidable=cells >= FEWEST_CELLS,
+        )
 
     @property
     def _metrics(self) -> tuple[str, str]:

@@ -21,4 +21,4 @@ class HigherThan(Check):
         """The difference of two metrics."""
         sample = difference(group.at({}), group.at({}, self.than))
         text = f"{self.metric.label} - {METRICS.get(self.than).label}:"
-        return Evidence(text, np.where(np.isinf(sample), np.nan, sample), digits=self.metric.digits)
+        return Evidence(text, np.where(np.isinf(sample), np.nan, sample), digits=self.metric.digits, span=1.0)

@@ -22,4 +22,4 @@ class InnerOptimum(AxisCheck):
         sign = 1 if self.best == "highest" else -1
         sample = sign * difference(values[:, 1:-1, None], values[:, None, [0, -1]])
         text = f"{self.subject}, best of {len(labels) - 2} inner points of {self.axis_name} - the better end:"
-        return Evidence(text, sample, digits=self.metric.digits, rule=INNER, names=labels[1:-1])
+        return Evidence(text, sample, digits=self.metric.digits, rule=INNER, names=labels[1:-1], span=1.0)

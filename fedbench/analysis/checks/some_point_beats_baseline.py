@@ -28,4 +28,4 @@ class SomePointBeatsBaseline(AxisCheck):
         sample = difference(values[:, others], values[:, [start]])
         text = f"{self.subject}, best of {len(others)} points of {self.axis_name} - baseline:"
         names = [labels[number] for number in others]
-        return Evidence(text, sample, digits=self.metric.digits, rule=SOME, names=names)
+        return Evidence(text, sample, digits=self.metric.digits, rule=SOME, names=names, span=1.0)

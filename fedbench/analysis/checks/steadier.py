@@ -20,7 +20,9 @@ class Steadier(SweptPairCheck):
             return group.nothing()
         sample = difference(other, here)
         names = f"{point_label(self.other(group))} - {point_label(self.point)}"
-        return Evidence(f"{self.subject}, range over {self.axis_name}, {names}:", sample, digits=self.metric.digits)
+        return Evidence(
+            f"{self.subject}, range over {self.axis_name}, {names}:", sample, digits=self.metric.digits, span=1.0
+        )
 
     def _range(self, group: Group, at: Point) -> Array | None:
         """Largest less smallest along the axis, by seed (infinite where some diverged); None for a single point."""

@@ -20,4 +20,4 @@ class Trend(AxisCheck):
             return group.nothing()
         text = f"{self.subject}, {self.direction.removesuffix('s')} a step of {self.axis}:"
         sample, also = slopes(values, 1 if self.direction == "rises" else -1)
-        return Evidence(text, sample, digits=self.metric.digits + 1, also=also)
+        return Evidence(text, sample, digits=self.metric.digits + 1, also=also, span=len(labels) - 1.0)

@@ -33,4 +33,4 @@ class TrendOfDifference(SweptPairCheck):
         names = f"{point_label(self.point)} - {point_label(self.other(group))}"
         text = f"{self.subject}, {names}, {self.direction.removesuffix('s')} a step of {self.axis}:"
         sample, also = slopes(distances, 1 if self.direction == "rises" else -1)
-        return Evidence(text, sample, digits=self.metric.digits + 1, also=also)
+        return Evidence(text, sample, digits=self.metric.digits + 1, also=also, span=len(both) - 1.0)

@@ -5,18 +5,26 @@ nan: a seed that has no number. Infinite: one side of a comparison diverged and 
 against what is claimed. No number is put in its place: see `_Columns`. Where one side diverged in all n seeds and the
 other in none, the p value is 4^-n: if both sides diverge with the same probability u, this has the probability
 (u (1 - u))^n, which is largest at u = 1/2.
+
+Three decisions can be made, each false in at most 2.5 % of all cases where it is not true: a claim "holds", it "fails",
+or the difference is "too small to matter". The last one is an equivalence test: two one-sided tests against a margin.
+A study may look at its results several times while it grows. `judge` judges one look, at the level that a plan gives
+it; `over_looks` puts looks together. The levels of all looks add up to 5 %, so the promise holds for all of them
+together (Bonferroni's inequality, whatever the dependence between looks).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-Verdict = Literal["holds", "fails", "open", "no data"]
-ERROR = 0.025  # how often "holds" is said at most where it is false; and likewise "fails"
+Verdict = Literal["holds", "fails", "too small", "open", "preliminary", "no data"]
+DECIDED: tuple[Verdict, ...] = ("holds", "fails", "too small")
+LEVEL = 0.05  # of all looks together: each decision errs in at most half of it, since it is one-sided
 LEAST_DIVERGED = 3  # seeds that must all diverge to decide something
 BY_CHANCE = 0.25  # the largest probability, for two sides that are alike, that the first diverges and the second not
 Reduce = Callable[[Array], Array]
@@ -64,8 +72,10 @@ all inner points, each end with half of the error."""
 class Judgement(NamedTuple):
     """What a sample says of a claim, each of it an array over samples (or a number).
 
-    value: the mean difference that counts (nan: none); low, high: its bounds, each wrong in at most 2.5 % of all cases;
-    holds, fails: p values of both decisions; n: the seeds with a number; known: whether there is anything at all.
+    value: the mean difference that counts (nan: none); low, high: its bounds, each wrong in at most half of the level
+    of all cases; holds, fails, small: p values of the three decisions, scaled so that 2.5 % is the limit whatever the
+    level; n: the seeds with a number; known: whether there is anything at all; stuck: whether more seeds cannot change
+    it, since divergence in some seeds keeps it open.
     """
 
     value: Array
@@ -73,19 +83,29 @@ class Judgement(NamedTuple):
     high: Array
     holds: Array
     fails: Array
+    small: Array
     n: NDArray[np.int64]
     known: NDArray[np.bool_]
+    stuck: NDArray[np.bool_]
 
     @property
     def verdicts(self) -> NDArray[np.str_]:
-        """The verdict on every sample."""
-        decided = np.where(self.holds <= ERROR, "holds", np.where(self.fails <= ERROR, "fails", "open"))
+        """The verdict on every sample; "too small" goes before "holds" and "fails" where both are decided."""
+        decided = np.where(self.holds <= LEVEL / 2, "holds", np.where(self.fails <= LEVEL / 2, "fails", "open"))
+        decided = np.where(self.small <= LEVEL / 2, "too small", decided)
         return np.where(self.known, decided, "no data")
 
     @property
     def p(self) -> Array:
-        """The p value of the decision that is nearer, in either direction."""
-        return np.asarray(np.minimum(1.0, 2 * np.minimum(self.holds, self.fails)))
+        """The two-sided p value of the decision that was made, or of the nearest one if none was."""
+        verdicts = self.verdicts
+        nearest = np.minimum(np.minimum(self.holds, self.fails), self.small)
+        made = np.select(
+            [verdicts == "too small", verdicts == "holds", verdicts == "fails"],
+            [self.small, self.holds, self.fails],
+            nearest,
+        )
+        return np.asarray(np.minimum(1.0, 2 * made))
 
 
 def judge(
@@ -94,27 +114,55 @@ def judge(
     high: float = np.inf,
     rule: Rule = ONE,
     also: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
+    *,
+    margin: float | None = None,
+    level: float = LEVEL,
 ) -> Judgement:
-    """Judge the claim that what counts lies between `low` and `high`.
+    """Judge the claim that what counts lies between `low` and `high`, at one look.
 
-    It holds if it lies above the one and below the other, and fails if it lies beyond one of them. also: p values of a
-    second test, that it is larger and that it is smaller, which must decide likewise.
+    It holds if it lies above the one and below the other, and fails if it lies beyond one of them. It is too small to
+    matter if it lies between -margin and margin. also: p values of a second test, that it is larger and that it is
+    smaller, which must decide likewise. level: the share of the 5 % that this look may spend.
     """
     columns = _Columns.of(np.asarray(sample, float))
     above, below = _p_above(columns, low, rule), _p_below(columns, low, rule)
     holds = np.maximum(np.maximum(above, _p_below(columns, high, rule)), also[0])
     fails = np.maximum(np.minimum(below, _p_above(columns, high, rule)), also[1])
+    small = (
+        np.ones_like(holds)
+        if margin is None
+        else np.maximum(_p_above(columns, -margin, rule), _p_below(columns, margin, rule))
+    )
+    holds, fails, small = (np.minimum(1.0, p * (LEVEL / level)) for p in (holds, fails, small))
     first, second = rule.parts(columns.mean.shape)
     axes = tuple(range(rule.axes))
     return Judgement(
         value=rule.low(columns.middle),
-        low=rule.low(columns.bound(-1, ERROR / first)),
-        high=rule.high(columns.bound(1, ERROR / second)),
+        low=rule.low(columns.bound(-1, level / 2 / first)),
+        high=rule.high(columns.bound(1, level / 2 / second)),
         holds=np.asarray(holds),
         fails=np.asarray(fails),
+        small=np.asarray(small),
         n=np.asarray(columns.n.max(axis=axes)),
         known=np.asarray(columns.known.any(axis=axes)),
+        stuck=np.asarray(columns.mixed.all(axis=axes)),
     )
+
+
+def over_looks(looks: Sequence[Judgement]) -> Judgement:
+    """The judgement after several looks at the same samples, in order: each sample stops at its first decision.
+
+    Its p values are the smallest of the looks up to there; estimate and bounds are those of the last look taken.
+    """
+
+    def then(before: Judgement, look: Judgement) -> Judgement:
+        over = np.isin(before.verdicts, DECIDED)
+        chosen = {name: np.where(over, getattr(before, name), getattr(look, name)) for name in Judgement._fields}
+        for name in ("holds", "fails", "small"):
+            chosen[name] = np.where(over, chosen[name], np.minimum(getattr(before, name), getattr(look, name)))
+        return Judgement(**chosen)
+
+    return reduce(then, looks)
 
 
 def deciding(sample: ArrayLike, rule: Rule) -> int:

@@ -175,7 +175,7 @@ def page_claims(findings: Sequence[Finding]) -> list[PageClaim]:
                 rows[number] = (found.spread.mean, *ends, bounds)
         drawn |= intervals(rows)
     return [
-        PageClaim(f.verdict, f.says, f.at, "; ".join([f.evidence, *f.remarks]), drawn.get(number))
+        PageClaim(f.decision, f.says, f.at, "; ".join([f.evidence, *f.remarks]), drawn.get(number))
         for number, f in enumerate(findings)
     ]
 

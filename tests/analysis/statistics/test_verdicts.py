@@ -5,7 +5,19 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedbench.analysis.statistics.verdicts import EVERY, INNER, ONE, SOME, Rule, deciding, judge, q_values
+from fedbench.analysis.statistics.verdicts import (
+    DECIDED,
+    EVERY,
+    INNER,
+    LEVEL,
+    ONE,
+    SOME,
+    Rule,
+    deciding,
+    judge,
+    over_looks,
+    q_values,
+)
 
 nan, inf = float("nan"), float("inf")
 
@@ -135,6 +147,66 @@ def test_a_second_test_must_decide_likewise() -> None:
     assert judge([1.0, 1.1, 0.9], also=(0.02, 1.0)).verdicts == "holds"
     assert judge([1.0, 1.1, 0.9], also=(0.03, 1.0)).verdicts == "open"
     assert judge([-1.0, -1.1, -0.9], also=(1.0, 0.03)).verdicts == "open"
+
+
+def test_a_difference_is_too_small_by_two_one_sided_t_tests() -> None:
+    sample = np.array([0.2, -0.1, 0.15, 0.05, 0.1])
+    found = judge(sample, margin=0.4)
+    above = stats.ttest_1samp(sample, -0.4, alternative="greater").pvalue
+    below = stats.ttest_1samp(sample, 0.4, alternative="less").pvalue
+    assert float(found.small) == pytest.approx(max(above, below))
+    assert found.verdicts == "too small"
+    assert float(found.p) == pytest.approx(2 * max(above, below))
+    assert judge(sample).verdicts == judge(sample, margin=0.11).verdicts == "open"
+
+
+def test_too_small_goes_before_a_direction_that_is_sure() -> None:
+    sample = [0.2, 0.21, 0.19, 0.2]
+    assert judge(sample).verdicts == "holds"
+    assert judge(sample, margin=0.5).verdicts == "too small"
+    assert judge(sample, margin=0.1).verdicts == "holds"
+
+
+@pytest.mark.parametrize(("rule", "parts"), [(SOME, (3, 1)), (EVERY, (1, 3))])
+def test_of_several_points_what_counts_is_within_the_margin(rule: Rule, parts: tuple[int, int]) -> None:
+    """The best (SOME) or the worst (EVERY) of three differences, each side corrected as an interval's bound is."""
+    sample = np.random.default_rng(2).normal(0, 0.3, (6, 3))
+    above = stats.ttest_1samp(sample, -1, alternative="greater").pvalue
+    below = stats.ttest_1samp(sample, 1, alternative="less").pvalue
+    pick = min if rule is SOME else max
+    expected = max(min(1.0, parts[0] * pick(above)), min(1.0, parts[1] * (max if rule is SOME else min)(below)))
+    assert float(judge(sample, rule=rule, margin=1).small) == pytest.approx(expected)
+
+
+def test_equality_to_the_last_digit_is_too_small_and_divergence_never_is() -> None:
+    assert judge([0.0, 0.0, 0.0], margin=0.5).verdicts == "too small"
+    for sample in ([-inf, 0.0, 0.0, 0.0], [inf] * 3, [-inf] * 3):
+        assert judge(sample, margin=0.5).verdicts != "too small"
+
+
+def test_a_look_spends_its_part_of_the_level() -> None:
+    sample = np.random.default_rng(5).normal(1, 1, (5, 200))
+    for level in (0.008, 0.02):
+        found = judge(sample, margin=0.7, level=level)
+        plain = judge(sample, margin=0.7)
+        assert found.holds == pytest.approx(np.minimum(1, plain.holds * LEVEL / level))
+        interval = stats.t.interval(1 - level, 4, sample.mean(0), stats.sem(sample))
+        assert (found.low == pytest.approx(interval[0])) and (found.high == pytest.approx(interval[1]))
+        assert ((found.verdicts == "holds") <= (found.low > 0)).all()
+
+
+def test_looks_stop_at_the_first_decision_and_report_the_smallest_p_value() -> None:
+    levels, counts = (0.01, 0.04), (3, 6)
+    sample = np.random.default_rng(1).normal(0.8, 1, (6, 300))
+    looks = [judge(sample[:n], level=level) for n, level in zip(counts, levels, strict=True)]
+    found = over_looks(looks)
+    p = [stats.ttest_1samp(sample[:n], 0).pvalue * LEVEL / level for n, level in zip(counts, levels, strict=True)]
+    first = np.isin(looks[0].verdicts, DECIDED)
+    assert 0 < first.sum() < 300
+    assert (found.verdicts[first] == looks[0].verdicts[first]).all()
+    assert (found.n == np.where(first, 3, 6)).all()
+    assert found.p == pytest.approx(np.minimum(1, np.where(first, p[0], np.minimum(*p))))
+    assert (np.isin(found.verdicts, DECIDED) == (found.p <= LEVEL)).all()
 
 
 def test_q_values_by_hand() -> None:

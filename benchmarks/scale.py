@@ -63,8 +63,8 @@ from pathlib import Path
 from rich.console import Console
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
-from fedbench.cli.live import LivePages
-from fedbench.cli.progress import StudyProgress
+from fedbench.jobs.live import LivePages
+from fedbench.console.progress import StudyProgress
 
 study = expand(sys.argv[1], "quick", changes={}, only={}, seeds=None)
 last, config = list(study.trials.items())[-1]

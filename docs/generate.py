@@ -12,7 +12,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_origin
@@ -25,10 +24,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from fedbench.__main__ import COMMANDS
 from fedbench.base.errors import ConfigError
 from fedbench.base.explain import describe, fields
 from fedbench.base.settings import load_raw_yaml
+from fedbench.cli.main import COMMANDS, parser_of
 from fedbench.config import TrialConfig
 from fedbench.config.engines import AUTO, ENGINES
 from fedbench.config.resolve import resolve
@@ -288,10 +287,10 @@ def spaces() -> str:
     return table(("space", "tunes", "methods"), rows)
 
 
-def options(module: str) -> str:
+def options(name: str) -> str:
     """The options of a command."""
     rows = []
-    for action in import_module(module).parser()._actions:
+    for action in parser_of(name)._actions:
         if "--help" in action.option_strings:
             continue
         names = action.option_strings[:1] or [""]
@@ -310,7 +309,7 @@ def example(kind: str) -> str:
 
 
 LISTS: Mapping[str, Callable[[], str]] = {
-    **{f"options-{name}": partial(options, listed.module) for name, listed in COMMANDS.items()},
+    **{f"options-{name}": partial(options, name) for name in COMMANDS},
     **{f"example-{kind}": partial(example, kind) for kind in EXAMPLES},
     "study-file": partial(file_keys, Study),
     "space-file": partial(file_keys, Space),

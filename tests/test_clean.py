@@ -3,9 +3,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedbench.clean import main
 from fedbench.store.leases import Lease
 from fedbench.store.store import Store
+from tests.commands import clean as main
 from tests.store.test_commit import HASH, write
 
 Command = Callable[..., tuple[int, str, str]]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fedbench.new import main
 from fedbench.templates import EXAMPLES, camel, renamed, usage
+from tests.commands import new as main
 
 Command = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parent.parent
@@ -74,7 +74,7 @@ def test_it_goes_to_the_current_folder_and_says_how_to_try_it(
 def test_where_pytest_is_missing_it_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    monkeypatch.setattr("fedbench.new.find_spec", lambda name: None)
+    monkeypatch.setattr("fedbench.cli.main.find_spec", lambda name: None)
     _, text, _ = command(main, "method", "halfway", "--to", str(tmp_path))
     assert 'python -m pytest test_halfway.py    # after pip install -e ".[test]" in the checkout' in text
 

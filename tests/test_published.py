@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import fedbench
-from fedbench import publish, report, verify
 from fedbench.analysis.agreement import agreement, tolerance
 from fedbench.base.packs import SUFFIX, packed, unpacked
-from fedbench.cli.published import LARGEST, LARGEST_SUM
+from fedbench.jobs.published import LARGEST, LARGEST_SUM
 from fedbench.specs.expand import ScaledStudy, expand, expand_study, load_study, study_files
 from fedbench.store.execute import execute
 from fedbench.store.folder import stored_config
 from fedbench.store.store import Store
+from tests.commands import publish, report, verify
 from tests.helpers import forged, study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -79,7 +79,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScaledStudy, str, P
 def packs(study: tuple[ScaledStudy, str, Path], command: Command, tmp_path: Path) -> Path:
     """The same results, published."""
     _, file, out = study
-    code, said, _ = command(publish.main, file, "--out", str(out), "--to", str(tmp_path / "packs"))
+    code, said, _ = command(publish, file, "--out", str(out), "--to", str(tmp_path / "packs"))
     assert code == 0
     assert "5 packed, 0 there already, 3 of 8 not run" in said
     return tmp_path / "packs"
@@ -102,7 +102,7 @@ def test_packs_give_what_the_folders_give(
     monkeypatch.chdir(tmp_path)
     before_them = sorted(packs.rglob("*"))
     for folder in (out, packs):
-        code, said, _ = command(report.main, file, "--out", str(folder))
+        code, said, _ = command(report, file, "--out", str(folder))
         assert code == 0
         assert "3 of 8 trials have not been run" in said
     assert f"{packs} is only read: tables and plots are in {Path('results', 'packs')}" in said
@@ -117,7 +117,7 @@ def test_packs_give_what_the_folders_give(
 def test_publishing_again_changes_no_byte(study: tuple[ScaledStudy, str, Path], packs: Path, command: Command) -> None:
     _, file, out = study
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (packs / "trials").iterdir()}
-    _, said, _ = command(publish.main, file, "--out", str(out), "--to", str(packs))
+    _, said, _ = command(publish, file, "--out", str(out), "--to", str(packs))
     assert "0 packed, 5 there already" in said
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (packs / "trials").iterdir()} == before
 
@@ -150,7 +150,7 @@ def test_a_read_only_folder_is_left_alone(
     shutil.copytree(out / "trials", kept / "trials")
     kept.chmod(0o555)
     monkeypatch.chdir(tmp_path)
-    code, said, _ = command(report.main, file, "--out", "kept")
+    code, said, _ = command(report, file, "--out", "kept")
     assert code == 0
     assert "kept is only read: tables and plots are in results/kept" in said
     assert [path.name for path in kept.iterdir()] == ["trials"]
@@ -181,7 +181,7 @@ def test_trials_run_again_are_equal_and_nothing_is_left(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     before = sorted(packs.rglob("*"))
-    code, said, _ = command(verify.main, str(packs), "--trials", "2", "--seed", "1")
+    code, said, _ = command(verify, str(packs), "--trials", "2", "--seed", "1")
     assert code == 0
     assert "2 trials run again: 2 equal, 0 close, 0 differ" in said
     assert "round 3/3" in said
@@ -191,7 +191,7 @@ def test_trials_run_again_are_equal_and_nothing_is_left(
 
 def test_the_seed_picks_the_trials(packs: Path, command: Command) -> None:
     def picked(seed: int) -> str:
-        code, said, _ = command(verify.main, str(packs), "--trials", "2", "--seed", str(seed), "--dry-run")
+        code, said, _ = command(verify, str(packs), "--trials", "2", "--seed", str(seed), "--dry-run")
         assert code == 0
         assert "2 of 5 trials, 0:00:0" in said
         assert "run again" not in said
@@ -199,13 +199,13 @@ def test_the_seed_picks_the_trials(packs: Path, command: Command) -> None:
 
     assert picked(1) == picked(1)
     assert len({picked(seed) for seed in range(8)}) > 2
-    assert "5 of 5 trials" in command(verify.main, str(packs), "--trials", "99", "--dry-run")[1]
+    assert "5 of 5 trials" in command(verify, str(packs), "--trials", "99", "--dry-run")[1]
 
 
 def test_a_doctored_score_is_found_out(study: tuple[ScaledStudy, str, Path], packs: Path, command: Command) -> None:
     for hash_ in Store(packs).finished(study[0].trials):
         doctor(packs, hash_, "trial.json", lower(60))
-    code, said, _ = command(verify.main, str(packs), "--trials", "1", "--seed", "1")
+    code, said, _ = command(verify, str(packs), "--trials", "1", "--seed", "1")
     assert code == 1
     assert "differs: " in said
     assert "+60.00 points" in said
@@ -237,7 +237,7 @@ def test_trials_of_ones_own_are_held_against_the_published_ones_without_running(
 ) -> None:
     expanded, file, out = study
     doctor(packs, next(iter(expanded.trials)), "trial.json", lower(60))
-    code, said, _ = command(report.main, file, "--out", str(out), "--compare", str(packs))
+    code, said, _ = command(report, file, "--out", str(out), "--compare", str(packs))
     assert code == 0
     assert "5 trials in both folders: 4 equal, 0 close, 1 differ" in said
     table = pd.read_csv(out / "studies" / "mine" / "quick" / "compare.csv")
@@ -245,17 +245,17 @@ def test_trials_of_ones_own_are_held_against_the_published_ones_without_running(
     assert table.difference[0] == pytest.approx(60)
     assert list(table.seed) == [8, 9, 8, 8, 8]
     assert list(table.tolerance) == [0.5] * 5, "of two seeds one is left, which has no spread"
-    again, said, _ = command(report.main, file, "--out", str(out), "--compare", str(out / "studies"))
+    again, said, _ = command(report, file, "--out", str(out), "--compare", str(out / "studies"))
     assert again == 2
-    assert command(report.main, file, "--out", str(out))[0] == 0
+    assert command(report, file, "--out", str(out))[0] == 0
     assert not (out / "studies" / "mine" / "quick" / "compare.csv").exists(), "it was of an earlier report"
 
 
 def test_a_trial_that_is_too_large_is_not_published(
     study: tuple[ScaledStudy, str, Path], command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fedbench.cli.published.LARGEST", 1000)
-    code, said, _ = command(publish.main, study[1], "--out", str(study[2]), "--to", str(tmp_path / "packs"))
+    monkeypatch.setattr("fedbench.jobs.published.LARGEST", 1000)
+    code, said, _ = command(publish, study[1], "--out", str(study[2]), "--to", str(tmp_path / "packs"))
     assert code == 1
     assert "not published, since its pack has" in said
     assert not (tmp_path / "packs").exists()

@@ -1,7 +1,8 @@
-"""fedbench.run and fedbench.load: what they return, and what the docs say of them."""
+"""The functions run, load, search, report and verify: what they return and refuse, and what the docs say."""
 
 import re
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 
 import fedbench
 from fedbench import Results, UserError
-from fedbench.cli.keywords import parsed
-from fedbench.study import parser
+from fedbench.cli.main import parser_of
+from fedbench.cli.options import run_options_of, selection_of
+from fedbench.jobs.options import run_options, select
 from tests.simulation.test_module import score
 
 PAGE = Path(__file__).parent.parent / "docs" / "python.md"
@@ -166,7 +168,7 @@ def test_a_notebook_shows_tables_claims_and_failures_and_every_label_is_escaped(
     [
         ({"sale": "tiny"}, "unknown option 'sale'; did you mean 'scale'?"),
         ({"list": True}, "unknown option 'list'"),
-        ({"scale": "huge"}, "invalid choice: 'huge'"),
+        ({"scale": "huge"}, "unknown scale 'huge'"),
         ({"fresh": 1}, "fresh = 1: must be True or False"),
         ({"only": "data.alpha=1"}, "only = 'data.alpha=1': must be a mapping"),
         ({"only": {"method": ["goood"]}}, "unknown value 'goood'"),
@@ -188,38 +190,51 @@ def test_what_the_command_refuses_is_one_line(made: tuple[Path, Results], keywor
 
 
 def test_what_fails_raises_where_the_command_would_end_with_code_1(made: tuple[Path, Results]) -> None:
-    with pytest.raises(UserError, match="failed or are left"):
+    with pytest.raises(UserError, match="failed or diverged"):
         fedbench.run(made[0] / "mine.yaml", out=made[0] / "out", strict=True)
 
 
-def test_every_option_of_the_command_is_a_keyword() -> None:
-    given = {
-        **{"scale": "tiny", "out": Path("here"), "seeds": [8, 9], "set": {"rounds": 3, "proxy.pool": None}},
-        **{"only": {"data.alpha": [100, 0.1]}, "modules": ["a", "b"], "track": ("mlflow", "wandb"), "dry_run": True},
-        **{"fresh": True, "strict": False, "data_dir": Path("data"), "address": "auto", "autoscaling": True},
-        **{"cpus_per_trial": 2, "gpus_per_trial": 0.5, "max_concurrent": 3, "max_failures": 1, "dashboard": False},
-        **{"resources": ["TPU=1"], "ship": True, "checkpoints": "s3://bucket", "save_model": True},
-    }
-    wanted = "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
-    wanted += (
-        "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --dry-run --fresh --data-dir data "
-    )
-    wanted += "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --max-concurrent 3 --max-failures 1"
-    wanted += " --resources TPU=1 --ship --checkpoints s3://bucket --save-model"
-    assert parsed(parser(), "smoke", given)[0] == parser().parse_args(wanted.split())
-    every = {action.dest for action in parser()._actions} - {"help", "list", "json", "name"}
-    assert set(given) == every
-    assert parsed(parser(), "smoke", {"changes": {"rounds": 3}})[0].set == ["rounds=3"]
+SELECTED: dict[str, Any] = {
+    **{"scale": "tiny", "out": Path("here"), "seeds": [8, 9], "changes": {"rounds": 3, "proxy.pool": None}},
+    **{"only": {"data.alpha": [100, 0.1]}, "modules": ["a", "b"]},
+}
+HOW: dict[str, Any] = {
+    **{"track": ("mlflow", "wandb"), "data_dir": Path("data"), "address": "auto", "autoscaling": True},
+    **{"cpus_per_trial": 2, "gpus_per_trial": 0.5, "max_concurrent": 3, "max_failures": 1, "dashboard": False},
+    **{"resources": {"TPU": 1}, "ship": True, "checkpoints": "s3://bucket"},
+}
+WORDS = (
+    "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
+    "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --data-dir data --address auto "
+    "--autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --max-concurrent 3 --max-failures 1 --resources TPU=1 "
+    "--ship --checkpoints s3://bucket"
+)
+
+
+def test_keywords_and_options_describe_the_same() -> None:
+    options = parser_of("study").parse_args(WORDS.split())
+    selection = select("smoke", **SELECTED)
+    assert selection_of(options) == selection
+    assert run_options_of(options, selection) == run_options(selection, HOW)
+
+
+@pytest.mark.parametrize(("command", "function"), [("study", fedbench.run), ("search", fedbench.search)])
+def test_every_option_of_a_command_is_a_keyword(command: str, function: Any) -> None:
+    words = {action.dest for action in parser_of(command)._actions} - {"help", "list", "json", "name"}
+    keywords = {*signature(function).parameters, *HOW} - {"options", "study", "space"}
+    assert words == keywords - {"changes"}, "changes is another name of set"
 
 
 def test_numbers_of_numpy_are_numbers(made: tuple[Path, Results]) -> None:
     given = {"rounds": np.int64(2), "clients.lr": np.float32(0.5), "x": [np.bool_(True), {"y": np.arange(2)}]}
-    wanted = ["rounds=2", "clients.lr=0.5", 'x=[true, {"y": [0, 1]}]']
-    assert parsed(parser(), "smoke", {"set": given})[0].set == wanted
+    wanted = {"rounds": 2, "clients": {"lr": 0.5}, "x": [True, {"y": [0, 1]}]}
+    assert select("smoke", changes=given).changes == wanted
+    assert select("smoke", seeds=np.arange(8, 10)).seeds == [8, 9]
+    assert run_options(select("smoke"), {"max_concurrent": np.int64(2)}).max_concurrent == 2
     stored = fedbench.load(made[0] / "mine.yaml", out=made[0] / "out", changes={"rounds": np.int64(2)})
     assert len(stored.trials) == 2
     with pytest.raises(UserError, match=r"set: rounds = \{3\}: must be made of numbers, words, lists and mappings"):
-        parsed(parser(), "smoke", {"set": {"rounds": {3}}})
+        select("smoke", changes={"rounds": {3}})
 
 
 def test_the_code_of_the_docs_runs(

@@ -16,12 +16,12 @@ from optuna.trial import TrialState
 
 from fedbench import simulate
 from fedbench.base.settings import load_yaml
-from fedbench.search import main
 from fedbench.searches.suggestions import AGAIN, Suggestions, default_url, open_storage, outcome
 from fedbench.specs.expand import expand
 from fedbench.specs.space import ScaledSpace, expand_space
 from fedbench.store.store import Store
-from fedbench.trial import main as trial_main
+from tests.commands import search as main
+from tests.commands import trial as trial_main
 from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]

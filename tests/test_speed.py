@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fedbench import study
+from fedbench.cli.listing import study_rows
 from fedbench.cli.speed import line_to_use, own_speed, span
 from fedbench.cost.cases import Machine, Setting
+from tests.commands import study
 from tests.conftest import heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]
@@ -49,7 +50,7 @@ def test_every_way_is_measured_or_left_out_with_the_reason(measured: tuple[Path,
 
 def test_it_ends_with_the_line_to_use_and_the_time_of_every_study(measured: tuple[Path, str]) -> None:
     out, text = measured
-    for name in study.rows(study.parser().parse_args(["--list", "--out", str(out)])):
+    for name in study_rows(out):
         if name["paper"] and name["name"] != "smoke":
             assert f" {name['name']} " in text
     *_, use, kept = text.splitlines()
@@ -64,13 +65,13 @@ def test_it_ends_with_the_line_to_use_and_the_time_of_every_study(measured: tupl
 def test_a_dry_run_uses_what_was_measured(measured: tuple[Path, str], command: Command) -> None:
     out, _ = measured
     date = json.loads((out / "speed" / "speed.json").read_text())["date"]
-    code, text, _ = command(study.main, "smoke", "--dry-run", "--out", str(out))
+    code, text, _ = command(study, "smoke", "--dry-run", "--out", str(out))
     assert code == 0
     assert f"kinds of trials: 0 stored, 1 measured by fedbench.speed on {date}, 0 probed" in text
 
 
 def test_a_dry_run_probes_what_was_not_measured(tmp_path: Path, command: Command) -> None:
-    code, text, _ = command(study.main, "smoke", "--dry-run", "--out", str(tmp_path))
+    code, text, _ = command(study, "smoke", "--dry-run", "--out", str(tmp_path))
     assert code == 0
     assert "kinds of trials: 0 stored, 1 probed" in text
 

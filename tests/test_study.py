@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 import ray
 
-from fedbench.cli.live import LivePages
-from fedbench.cli.studies import StudyJob
-from fedbench.report import main as report_main
+from fedbench.jobs.live import LivePages
+from fedbench.jobs.options import run_options, select
+from fedbench.jobs.study import StudyJob
 from fedbench.store.execute import execute
-from fedbench.study import main, parser
+from tests.commands import report as report_main
+from tests.commands import study as main
 from tests.helpers import results, study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -313,8 +314,8 @@ def test_the_list_and_the_dry_run_start_nothing(
 def test_trials_that_another_command_ran_meanwhile_without_a_model_are_said_once_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [study_file(tmp_path, seeds=(8,)), "--out", str(tmp_path / "out"), "--save-model"]
-    job = StudyJob(parser().parse_args(words))
+    selection = select(study_file(tmp_path, seeds=(8,)), out=tmp_path / "out")
+    job = StudyJob(selection, run_options(selection, {}, save_model=True))
     first, *others = job.trials.values()
     execute(first, job.store, None, save_model=True)
     for config in others:

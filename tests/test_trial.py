@@ -14,7 +14,7 @@ import torch
 
 from fedbench.models import build
 from fedbench.simulation.record import round_columns
-from fedbench.trial import main
+from tests.commands import trial as main
 from tests.conftest import TINY, heed_interrupts
 
 Command = Callable[..., tuple[int, str, str]]

@@ -9,25 +9,11 @@ from typing import Any
 import pytest
 import ray
 
-from fedbench import __main__, clean, new, publish, report, search, speed, study, trial, verify
 from fedbench.base import plugins
-from fedbench.data import __main__ as data
+from tests import commands
 
 Command = Callable[..., tuple[int, str, str]]
-DOORS: dict[str, Any] = {
-    "fedbench": __main__.main,
-    "study": study.main,
-    "search": search.main,
-    "trial": trial.main,
-    "report": report.main,
-    "publish": publish.main,
-    "verify": verify.main,
-    "data": data.main,
-    "clean": clean.main,
-    "new": new.main,
-    "speed": speed.main,
-}
-
+COMMANDS: dict[str, Any] = {name: getattr(commands, name) for name in commands.__all__}
 PUBLISHED = Path(__file__).parents[1] / "published"
 OPTIONS: list[tuple[str, str]] = [
     ("fedbench", "name a command: study, report, search"),
@@ -117,8 +103,8 @@ def refused(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     def run(line: str) -> str:
         before = everything(tmp_path)
-        door, *arguments = line.split()
-        code, _, error = command(DOORS[door], *arguments)
+        name, *arguments = line.split()
+        code, _, error = command(COMMANDS[name], *arguments)
         assert (code, len(error.strip().splitlines())) == (2, 1), error
         assert error.startswith("error: ")
         assert everything(tmp_path) == before
@@ -222,11 +208,11 @@ def test_numbers_of_the_paper_are_such_and_have_a_place(
 
 def test_an_anchor_may_be_used_again(command: Command, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("clients: {count: &n 5, epochs: *n}\nproxy: {size: &n 10, pool: *n}\n")
-    assert command(trial.main, "--config", str(tmp_path / "c.yaml"), "--show")[::2] == (0, "")
+    assert command(commands.trial, "--config", str(tmp_path / "c.yaml"), "--show")[::2] == (0, "")
 
 
 def test_what_was_typed_stays_on_one_line(command: Command) -> None:
-    code, _, error = command(trial.main, "a\nb\x1b", "x" * 10_000)
+    code, _, error = command(commands.trial, "a\nb\x1b", "x" * 10_000)
     assert (code, len(error.splitlines())) == (2, 1)
     assert r"unrecognized arguments: a b\x1b xxx" in error
     assert len(error) < 3000
@@ -438,6 +424,6 @@ def test_a_conclude_that_breaks_a_rule_is_one_line_with_and_without_out(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(plugins, "_OUTSIDE", set(plugins._OUTSIDE))
     line = f"--import {module} {SMALL} --set indicators.wrong_look=true --set data.alpha=100 {kept}"
-    code, _, error = command(trial.main, *line.split())
+    code, _, error = command(commands.trial, *line.split())
     assert (code, len(error.strip().splitlines())) == (2, 1), error
     assert f"error: indicator 'wrong_look': {message}" in error

@@ -1,4 +1,4 @@
-"""What all command lines share: exit codes, errors as one line, Ctrl-C."""
+"""What all commands share: exit codes, errors as one line, Ctrl-C."""
 
 import argparse
 import gc
@@ -10,20 +10,34 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from fedbench.base.errors import UserError, describe_error, one_line
 from fedbench.base.plugins import blame
 from fedbench.base.signals import Interrupted, interrupt, stop_signals
 from fedbench.base.text import say, without_passwords
+from fedbench.console import print_warning
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2  # and 128 + its number for a signal, such as 130 for Ctrl-C
 
 _command = False
 
 
+class Command(NamedTuple):
+    """A command: its line in the help and an example, its description, and what adds its options and runs it.
+
+    run: gets the parsed options and the arguments as they were typed; returns the exit code.
+    """
+
+    purpose: str
+    example: str
+    description: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, Sequence[str]], int]
+
+
 class Parser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations, and whose errors are one line, like all others."""
+    """An argument parser that accepts no abbreviations, and prints its errors as one line, like all others."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(allow_abbrev=False, **how)
@@ -35,10 +49,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a command line: a user's error is one line and exit code 2, the system's one line and 1, Ctrl-C is 130.
+    """Run a command and exit. Wrong input is one line and exit code 2, an error of the system one line and code 1.
 
-    SIGTERM and SIGHUP are as gentle as Ctrl-C; their exit codes are 143 and 129.
-    What a user's own code raises is a user's error, too: the line says where in that code.
+    Ctrl-C is exit code 130; SIGTERM and SIGHUP are handled like Ctrl-C, with codes 143 and 129. What users' own code
+    raises counts as wrong input, too: the line says where in that code.
     """
     global _command
     _command = sys.orig_argv[len(sys.orig_argv) - len(sys.argv) + 1 :] == sys.argv[1:]
@@ -53,16 +67,16 @@ def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
         say("interrupted", sys.stderr)
         code = code_of(error)
     except BaseException as error:
-        answered = _answered(error)
-        if answered is None:
+        known = _reported(error)
+        if known is None:
             raise
-        code = answered
+        code = known
     gc.freeze()  # or the last collection would walk through all of torch: half a second at every command's end
     sys.exit(code)
 
 
-def _answered(error: BaseException) -> int | None:
-    """The exit code of an error that one line can tell of; None for any other, and for an end that was meant."""
+def _reported(error: BaseException) -> int | None:
+    """Print an expected kind of error and return its exit code; None for any other, and for SystemExit."""
     if where := blame(error):  # somebody's own code, named with --import
         say(f"error: {where}: {describe_error(error)}", sys.stderr)
         return WRONG_INPUT
@@ -76,18 +90,18 @@ def _answered(error: BaseException) -> int | None:
 
 
 def is_command() -> bool:
-    """Whether this process is a command, and not a notebook, a script or a test that calls one."""
+    """Return whether this process is a command, rather than a notebook, script or test that calls one."""
     return _command
 
 
-def invocation(module: str, arguments: Sequence[str]) -> list[str]:
-    """The words that started this command, without its arguments: ".venv/bin/python -m fedbench.study", say.
+def invocation(name: str, arguments: Sequence[str]) -> list[str]:
+    """Return the words that started a command, without its arguments, such as .venv/bin/python -m fedbench.study.
 
-    For a call from Python they are those of the command that does the same with the same interpreter.
+    If this process is no command, return words that would start it with the same interpreter.
     """
     end = len(sys.orig_argv) - len(arguments)
     if not is_command() or sys.orig_argv[end:] != list(arguments):
-        return [sys.executable, "-m", module]
+        return [sys.executable, "-m", f"fedbench.{name}"]
     words = sys.orig_argv[:end]
     script = sys.argv[0]
     if words[1:2] == [script] and os.access(script, os.X_OK):  # the system found the interpreter in its first line
@@ -97,34 +111,29 @@ def invocation(module: str, arguments: Sequence[str]) -> list[str]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """A command as a shell reads it; passwords in addresses are not shown."""
+    """Return a command as a shell reads it, without passwords of addresses."""
     return shlex.join(map(without_passwords, words))
 
 
-def print_warning(text: str) -> None:
-    """Print a warning."""
-    say(f"warning: {one_line(text)}", sys.stderr)
-
-
 def code_of(stop: KeyboardInterrupt) -> int:
-    """The exit code of a command that was asked to stop."""
+    """Return the exit code of a command that a signal has stopped."""
     return (stop if isinstance(stop, Interrupted) else Interrupted()).code
 
 
 @contextmanager
 def deferred_interrupt(notice: str) -> Iterator[Callable[[], int]]:
-    """Turn the first Ctrl-C into a flag (and a notice), so that a round can finish; the second one stops at once.
+    """Let a round finish after the first Ctrl-C, of which a notice is printed; the second one stops at once.
 
-    Yields a function that tells the signal's number, 0 if there was none.
+    Yields a function that returns the number of the first signal, 0 if there was none.
     """
-    heard = 0
+    received = 0
 
-    def answer(number: int) -> None:
-        nonlocal heard
-        if heard:
+    def handle(number: int) -> None:
+        nonlocal received
+        if received:
             interrupt(number)
-        heard = number
+        received = number
         say(f"\n{notice}", sys.stderr)
 
-    with stop_signals(answer):
-        yield lambda: heard
+    with stop_signals(handle):
+        yield lambda: received

@@ -1,6 +1,5 @@
 """Measuring this machine: what the speed command does, from the models to the line to use."""
 
-import argparse
 import math
 import os
 import tempfile
@@ -16,16 +15,15 @@ from rich.table import Table
 
 from fedbench.base.errors import UserError
 from fedbench.base.text import say
-from fedbench.cli.command import DONE
-from fedbench.cli.progress import FieldColumn, LiveLine
-from fedbench.cli.studies import studies_at
 from fedbench.config import TrialConfig
+from fedbench.console.progress import FieldColumn, LiveLine
 from fedbench.cost.cases import PLAIN, Case, Machine, Row, Setting, cases
 from fedbench.cost.plot import draw_speeds
 from fedbench.cost.processes import LeftOut, Server
 from fedbench.cost.speeds import FOLDER, Speeds, row_of
 from fedbench.cost.work import HOLDOUT, paper_config
 from fedbench.data.official import cache_dir
+from fedbench.jobs.study import studies_at
 from fedbench.models import MODELS
 from fedbench.models.precision import PRECISIONS
 from fedbench.specs.expand import expand
@@ -37,24 +35,25 @@ MATRICES = 0.05  # of all the time, for the products of large matrices
 Studies = Mapping[str, Mapping[str, TrialConfig]]  # the trials of each study, by hash
 
 
-def run_speed(options: argparse.Namespace) -> int:
-    """Measure, keep, draw and show; returns the exit code."""
-    names, machine = chosen_models(options.models), Machine.here()
-    folder = ready_folder((options.out or cache_dir()) / FOLDER)
-    say(f"measuring on {machine}: about {options.seconds:.0f} s, and the time to start")
+def run_speed(models: str, seconds: float, out: Path | None, modules: Sequence[str]) -> None:
+    """Measure trials of some models, then store, draw and print the results.
+
+    models: names, with commas between them; seconds: how long to measure; out: a results folder, None for the cache.
+    """
+    names, machine = chosen_models(models), Machine.here()
+    folder = ready_folder((out or cache_dir()) / FOLDER)
+    say(f"measuring on {machine}: about {seconds:.0f} s, and the time to start")
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > machine.cpus / 2:
         say(f"others are at work here (load {load:.1f}): speeds come out lower, and uneven")
     studies = {name: expand(name, "paper", changes={}, only={}, seeds=None).trials for name in studies_at("paper")}
-    models = [(usual_data(name, studies), name) for name in names]
-    to_measure = cases(models, machine, list(PRECISIONS))
+    to_measure = cases([(usual_data(name, studies), name) for name in names], machine, list(PRECISIONS))
     with SpeedProgress(len(to_measure), Console()) as progress:
-        speeds = measure_all(to_measure, machine, Server(options.modules), options.seconds, progress)
+        speeds = measure_all(to_measure, machine, Server(modules), seconds, progress)
     best = speeds.best()
     files = [*speeds.save(folder), *draw_speeds(speeds, folder)]
     show(speeds, best, studies, Console())
     say(f"kept for --dry-run and drawn: {', '.join(file.name for file in files)} in {folder}")
-    return DONE
 
 
 def ready_folder(folder: Path) -> Path:

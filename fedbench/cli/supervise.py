@@ -1,7 +1,7 @@
-"""Run the work of a command in a child process, and start it again if the child dies.
+"""Carry out the job of a command in a child process, and start the child again if it dies.
 
-Ray ends the process that uses it when Ray's own processes die. All results are in the store, so the same work in a new
-process goes on where it stopped. The parent is forked before anything large is imported and does nothing but wait.
+Ray ends the process that uses it when Ray's own processes die. All results are in the store, so the same job in a new
+process goes on where it stopped. The child is forked before anything large is imported; the parent only waits for it.
 Both processes are in one process group: Ctrl-C, Ctrl-Z and `fg` reach the child as they reach any program.
 """
 
@@ -14,69 +14,60 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from fedbench.base.signals import STOPS, Interrupted, expect_twice, interrupt
+from fedbench.base.signals import STOPS, Interrupted, expect_twice
 from fedbench.base.text import say
 from fedbench.cli.command import FAILED
+from fedbench.jobs.job import Process
 
 PREPARED, ENDED, STOPPED = b"p", b"e", b"s"  # what a child writes to its parent
 SAME_SECONDS = 1.0  # in which the child takes the terminal's Ctrl-C and the one that the parent forwards for one
 
 
-class Child:
-    """The process that does the work. Without a pipe it is not supervised: a notebook or a test.
+class Child(Process):
+    """The supervised process that carries out the job of a command; `pipe` leads to its parent."""
 
-    prepared_before: whether an earlier child had made everything ready, and under --fresh retired the old results.
-    """
-
-    def __init__(self, pipe: int | None = None, prepared_before: bool = False) -> None:
+    def __init__(self, pipe: int, prepared_before: bool = False) -> None:
         self._pipe, self.prepared_before = pipe, prepared_before
-        self._stopping, self._said = False, False
+        self._stopping, self._announced = False, False
 
     def prepared(self) -> None:
-        """Tell the parent that a later child must not make everything ready again."""
-        self._tell(PREPARED)
+        """Let the parent know that the job is prepared, so that a later child does not prepare it again."""
+        os.write(self._pipe, PREPARED)
 
     def ended(self) -> None:
-        """Tell the parent that this process ends by itself, and is not to be started again."""
-        self._tell(ENDED)
+        """Let the parent know that this process ends by itself, so that it is not started again."""
+        os.write(self._pipe, ENDED)
 
     def stop(self, number: int, tidy: Callable[[], None] = lambda: None) -> None:
-        """Tidy up and end because of a signal; at once because of a second one.
+        """Tidy up and exit because of a signal; exit at once because of a second one.
 
-        An exception might be raised, and lost, in the middle of an import.
+        An exception might be lost in the middle of an import.
         """
-        if self._pipe is None:
-            interrupt(number)
-        if self._stopping and not self._said:  # a signal that came while this was answering the first one
+        if self._stopping and not self._announced:  # a signal during the first lines of the first call
             return
         if not self._stopping:
             self._stopping = True
             say("interrupted", sys.stderr)
-            self._tell(ENDED + STOPPED)  # Ray may end this process first, with an exit code of its own
-            self._said = True
+            os.write(self._pipe, ENDED + STOPPED)  # Ray may end this process first, with an exit code of its own
+            self._announced = True
             tidy()
         os._exit(Interrupted(number).code)
 
-    def restart(self, reason: str) -> None:
-        """End, so that the parent starts the work again; return if there is no parent."""
-        if self._pipe is not None:
-            say(reason, sys.stderr)
-            os._exit(1)
-
-    def _tell(self, what: bytes) -> None:
-        if self._pipe is not None:
-            os.write(self._pipe, what)
+    def restart(self, reason: str) -> NoReturn:
+        """Exit, so that the parent starts the job again."""
+        say(reason, sys.stderr)
+        os._exit(1)
 
 
 def supervised(work: Callable[[Child], int], restarts: int, again: str) -> int:
-    """Do the work in a child, again if it dies, at most `restarts` times; return the exit code.
+    """Do the work in a child, and again at most `restarts` times if the child dies; return the exit code.
 
-    again: the command that goes on with the work, for the user who reads that it was given up.
+    again: the command that goes on with the work, which is printed if no restart is left.
 
     The parent forwards SIGINT, SIGTERM and SIGHUP as SIGINT, for which Ray installs no handler of its own, and returns
     the exit code of the signal that it got. A child that dies after that is not started again.
     """
-    told = b""
+    received = b""
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there are handlers, and again at the end
     for left in reversed(range(restarts + 1)):
         reports, pipe = os.pipe()
@@ -90,7 +81,7 @@ def supervised(work: Callable[[Child], int], restarts: int, again: str) -> int:
             threading.Thread(target=_exit_with_parent, args=(alive,), daemon=True).start()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so do Ray's processes, which inherit it
             expect_twice(SAME_SECONDS)
-            child = Child(pipe, PREPARED in told)
+            child = Child(pipe, PREPARED in received)
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
                 return work(child)
@@ -101,11 +92,11 @@ def supervised(work: Callable[[Child], int], restarts: int, again: str) -> int:
         os.close(alive)
         code, asked = _wait(pid, unblocked)
         while new := os.read(reports, 64):
-            told += new
+            received += new
         os.close(reports)
         os.close(kept_open)
-        if ENDED in told:
-            stopped = STOPPED in told or code == 128 + signal.SIGINT
+        if ENDED in received:
+            stopped = STOPPED in received or code == 128 + signal.SIGINT
             return 128 + asked if asked and stopped else code
         if code == 128 + signal.SIGALRM:
             say("Ray did not start in time", sys.stderr)

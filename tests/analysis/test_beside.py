@@ -8,7 +8,7 @@ import pytest
 
 from fedbench.analysis.tables import fill_tables
 from fedbench.analysis.trials import stored_trials
-from fedbench.cli.tables import show
+from fedbench.console.tables import show
 from fedbench.render.pages.tables import page_table
 from fedbench.render.report import folder_of, make_report
 from fedbench.specs.expand import ScaledStudy, expand

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fedbench import report
 from fedbench.analysis.differences import differences, trials_in
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
+from tests.commands import report
 from tests.helpers import forge
 
 Command = Callable[..., tuple[int, str, str]]
@@ -64,7 +64,7 @@ def doctor(out: Path, hash_: str, name: str, change: Callable[[Any], None]) -> N
 
 def compared(folders: tuple[str, Path, Path], command: Command, *arguments: str) -> tuple[int, str, str]:
     file, a, b = folders
-    return command(report.main, "--compare", str(a), str(b), file, *arguments)
+    return command(report, "--compare", str(a), str(b), file, *arguments)
 
 
 def test_equal_folders_have_no_difference_though_their_times_do(
@@ -164,7 +164,7 @@ def test_what_does_not_go_together_is_one_line(
     folders: tuple[str, Path, Path], command: Command, arguments: str, says: str
 ) -> None:
     words = {"A": str(folders[1]), "B": str(folders[2]), "FILE": folders[0]}
-    code, _, error = command(report.main, *(words.get(word, word) for word in arguments.split()))
+    code, _, error = command(report, *(words.get(word, word) for word in arguments.split()))
     assert (code, len(error.splitlines())) == (2, 1)
     assert says in error
 
@@ -174,5 +174,5 @@ def test_the_form_with_one_folder_takes_the_name_on_either_side(
 ) -> None:
     file, a, b = folders
     for arguments in ((file, "--out", str(b), "--compare", str(a)), ("--out", str(b), "--compare", str(a), file)):
-        code, said, _ = command(report.main, *arguments)
+        code, said, _ = command(report, *arguments)
         assert (code, "4 trials in both folders: 4 equal" in said) == (0, True)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from fedbench.analysis.claims import Finding, check_claims
-from fedbench.report import main
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
 from tests.analysis.helpers import MINE, fill
+from tests.commands import report as main
 
 STUDY = f"""{MINE}seeds: [1, 2, 3]
 tables:

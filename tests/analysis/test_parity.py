@@ -8,10 +8,10 @@ import pytest
 from fedbench.analysis.parity import parity
 from fedbench.analysis.tables import fill_tables
 from fedbench.analysis.trials import stored_trials
-from fedbench.report import main
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
 from tests.analysis.helpers import fill, on_screen, summary
+from tests.commands import report as main
 
 
 def checked(name: str, folder: Path, outcome: Any, **options: Any) -> Any:

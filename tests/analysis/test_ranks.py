@@ -13,10 +13,10 @@ from fedbench.analysis.trials import stored_trials
 from fedbench.base.errors import ConfigError
 from fedbench.render.pages.ranks import page_ranks
 from fedbench.render.report import make_report
-from fedbench.report import main
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
 from tests.analysis.helpers import MINE, fill, summary
+from tests.commands import report as main
 from tests.render.test_pages import REST, mine
 
 Command = Callable[..., tuple[int, str, str]]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedbench.base import plugins
-from fedbench.trial import main
+from tests.commands import trial as main
 from tests.conftest import TINY
 
 Command = Callable[..., tuple[int, str, str]]

@@ -6,12 +6,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from fedbench.__main__ import COMMANDS
+from fedbench.cli.main import COMMANDS, parser_of
 from tests.conftest import heed_interrupts
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_takes_an_abbreviated_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    parser = import_module(COMMANDS[name].module).parser()
+    parser = parser_of(name)
     known = {option for action in parser._actions for option in action.option_strings}
     shortened = {option[:-1] for option in known if option.startswith("--")} - known
     assert shortened

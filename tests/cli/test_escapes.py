@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fedbench import report, search, study, verify
 from fedbench.base.text import printable, without_passwords
 from fedbench.specs.expand import expand
 from fedbench.store.execute import execute, record_failure
 from fedbench.store.store import Store
+from tests.commands import report, search, study, verify
 from tests.helpers import forge
 
 Command = Callable[..., tuple[int, str, str]]
@@ -77,25 +77,25 @@ def test_a_study_and_its_report_do_not_obey_titles_labels_and_reasons(
     command: Command, stored: tuple[str, str]
 ) -> None:
     file, out = stored
-    text = shown(command(study.main, file, "--out", out, "--dry-run"))
+    text = shown(command(study, file, "--out", out, "--dry-run"))
     assert r"Mine\x1b[2J\x07 (scale quick" in text
-    text = shown(command(report.main, file, "--out", out, "--check"))
+    text = shown(command(report, file, "--out", out, "--check"))
     assert r"why\x1b[2J\x1b]8;;http://evil\x07" in text
     assert r"a\x1b]0;owned" in text.replace("\n", "").replace(" ", "")
-    shown(command(report.main, file, "--out", out, "--compare", out))
-    shown(command(report.main, "--compare", out, out, file))
+    shown(command(report, file, "--out", out, "--compare", out))
+    shown(command(report, "--compare", out, out, file))
 
 
 def test_a_search_does_not_obey_titles_and_labels(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(SPACE)
     assert r"a\x1b]0;owned\x07: 1 of 1" in shown(
-        command(search.main, str(file), "--out", str(tmp_path / "out"), "--dry-run")
+        command(search, str(file), "--out", str(tmp_path / "out"), "--dry-run")
     )
 
 
 def test_verify_does_not_obey_what_is_stored(command: Command, stored: tuple[str, str]) -> None:
-    text = shown(command(verify.main, stored[1], "--dry-run"))
+    text = shown(command(verify, stored[1], "--dry-run"))
     assert r"x\x1b[2J" in text
 
 

@@ -12,7 +12,7 @@ import torch
 
 from fedbench.cost.cases import Case, Machine, Setting
 from fedbench.cost.processes import Server
-from fedbench.study import main
+from tests.commands import study as main
 from tests.cuda.places import on_gpu
 from tests.helpers import study_file
 

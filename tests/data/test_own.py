@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbench import Simulation, TrialConfig, UserError
-from fedbench.data.__main__ import main
 from fedbench.data.official import cache_dir
 from fedbench.data.own import dataset_of, describe, read_arrays
 from fedbench.simulation.federation import build_federation, check_data, load_arrays
+from tests.commands import data as main
 
 Parts = dict[str, Any]
 

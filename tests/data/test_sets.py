@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedbench import TrialConfig, UserError
-from fedbench.data.__main__ import main
 from fedbench.data.base import DATASETS, Arrays, Dataset, register_dataset
 from fedbench.data.sets.cifar import CIFAR10, CIFAR100
 from fedbench.simulation.federation import load_arrays
 from fedbench.templates import write
+from tests.commands import data as main
 
 
 def test_the_embedded_set_is_4000_and_1000_digits_evenly_over_the_classes() -> None:

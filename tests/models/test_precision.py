@@ -12,7 +12,7 @@ from fedbench import Simulation, TrialConfig, UserError, simulate
 from fedbench.models import FlatModel, initial
 from fedbench.models.precision import PRECISIONS, Precision
 from fedbench.simulation.evaluation import predictions
-from fedbench.trial import main as trial
+from tests.commands import trial as trial
 
 Make = Callable[..., TrialConfig]
 

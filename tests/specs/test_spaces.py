@@ -9,9 +9,9 @@ import ray
 
 from fedbench import ConfigError, UserError
 from fedbench.methods import METHODS
-from fedbench.search import main
 from fedbench.specs.parameters import MISSING, corners, look_up
 from fedbench.specs.space import ScaledSpace, expand_space, space_files
+from tests.commands import search as main
 
 Command = Callable[..., tuple[int, str, str]]
 

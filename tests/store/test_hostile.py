@@ -15,12 +15,13 @@ import psutil
 import pytest
 
 import fedbench
-from fedbench import UserError, publish, report, verify
+from fedbench import UserError
 from fedbench.base.packs import LARGEST, SUFFIX, packed, unpacked
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.mark import LARGEST as LARGEST_MARK
 from fedbench.store.store import Store
 from tests.analysis.helpers import fill
+from tests.commands import publish, report, verify
 from tests.helpers import study_file
 
 Command = Callable[..., tuple[int, str, str]]
@@ -197,10 +198,10 @@ def test_a_strangers_entry_is_one_line_that_names_it_and_is_left_out(
 
 
 COMMANDS: Mapping[str, Callable[[str, Path, Path], tuple[Any, list[str]]]] = {
-    "report": lambda study, out, _: (report.main, [study, "--out", str(out)]),
-    "report --compare": lambda study, out, _: (report.main, [study, "--out", str(out), "--compare", str(out)]),
-    "verify": lambda _, out, __: (verify.main, [str(out), "--dry-run"]),
-    "publish": lambda study, out, there: (publish.main, [study, "--out", str(out), "--to", str(there / "packs")]),
+    "report": lambda study, out, _: (report, [study, "--out", str(out)]),
+    "report --compare": lambda study, out, _: (report, [study, "--out", str(out), "--compare", str(out)]),
+    "verify": lambda _, out, __: (verify, [str(out), "--dry-run"]),
+    "publish": lambda study, out, there: (publish, [study, "--out", str(out), "--to", str(there / "packs")]),
 }
 
 
@@ -282,7 +283,7 @@ def test_a_table_of_a_stranger_that_is_none_is_one_line_and_its_entry_is_left_ou
     raw = content.encode(errors="surrogateescape") if content != "\udc00" else b"\xff\xfe\xff"
     (store.trials / hash_ / table).write_bytes(raw)
     names(table, raw)(store.trials / hash_)
-    code, text_, error = command(report.main, file_, "--out", str(store.out))
+    code, text_, error = command(report, file_, "--out", str(store.out))
     assert code == 0
     assert error.startswith(f"warning: damaged entry {hash_[:12]}: {said}")
     assert error.endswith(f"; it is left out until {store.trials / hash_} is removed\n")
@@ -301,7 +302,7 @@ def test_what_no_pack_can_hold_is_not_published_and_said(
     hash_, *_ = expanded.trials
     (store.trials / hash_ / "more.txt").write_bytes(content)
     names("more.txt", content)(store.trials / hash_)
-    code, text_, _ = command(publish.main, file_, "--out", str(store.out), "--to", str(tmp_path / "packs"))
+    code, text_, _ = command(publish, file_, "--out", str(store.out), "--to", str(tmp_path / "packs"))
     assert code == 1
     assert f"{hash_[:12]}: not published, since {said}" in text_
     assert "3 packed, 0 there already" in text_

@@ -12,7 +12,7 @@ from fedbench.simulation import Record, Simulation, drive
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.trackers import TRACKERS, Tracker, register_tracker, tracked, trackers_of
-from fedbench.trial import main
+from tests.commands import trial as main
 
 Make = Callable[..., TrialConfig]
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from fedbench import TrialConfig, study
+from fedbench import TrialConfig
 from fedbench.cli.command import run
 from fedbench.simulation import Simulation, drive
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
 from fedbench.trackers import CommandTrackers, tracked, trackers_of
 from fedbench.trackers.guard import without_secrets
+from tests.commands import study
 
 Make = Callable[..., TrialConfig]
 
@@ -87,7 +88,7 @@ def conducted(*arguments: str) -> tuple[int, str]:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
         patch.setattr("sys.argv", ["study", *arguments])
         with pytest.raises(SystemExit) as stopped:
-            run(study.main)
+            run(study)
     return int(stopped.value.code or 0), said.getvalue()
 
 

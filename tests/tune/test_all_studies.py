@@ -13,13 +13,13 @@ import pytest
 from fedbench.analysis.beside import noted
 from fedbench.analysis.tables import fill_tables, layout, places
 from fedbench.analysis.trials import stored_trials
-from fedbench.cli.studies import SMOKE
 from fedbench.data.sets.mnist5k import Embedded
+from fedbench.jobs.study import SMOKE
 from fedbench.render.pages.render import MOST_BYTES
-from fedbench.report import main as report_main
 from fedbench.specs.expand import ScaledStudy, expand, study_files
 from fedbench.store.store import Store
-from fedbench.study import main
+from tests.commands import report as report_main
+from tests.commands import study as main
 from tests.conftest import small_cluster
 
 Command = Callable[..., tuple[int, str, str]]

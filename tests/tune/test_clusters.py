@@ -15,12 +15,12 @@ import pytest
 import ray
 
 from fedbench import UserError
-from fedbench.search import main as search_main
-from fedbench.study import main
 from fedbench.tune import fit
 from fedbench.tune.nodes import check_fit
 from fedbench.tune.options import RunOptions
 from fedbench.tune.tokens import private_token
+from tests.commands import search as search_main
+from tests.commands import study as main
 
 Command = Callable[..., tuple[int, str, str]]
 

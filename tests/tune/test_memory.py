@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedbench.store.store import Store
-from fedbench.study import main
+from tests.commands import study as main
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -80,7 +80,7 @@ def test_private_parts_of_ray_are_found() -> None:
 HOST = """
 import contextlib, json, logging, os, random, signal, sys, threading, time, warnings
 import numpy, pandas, ray, torch, matplotlib, fedbench
-from fedbench.cli import studies
+from fedbench.jobs import study
 from fedbench.tune import runner
 
 def state():

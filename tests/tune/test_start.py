@@ -14,7 +14,7 @@ import psutil
 import pytest
 import ray
 
-from fedbench.study import main
+from tests.commands import study as main
 from tests.conftest import heed_interrupts
 from tests.helpers import wait_until
 
@@ -27,7 +27,10 @@ HEAVY = (
     "fedbench.analysis",
     "fedbench.render",
     "fedbench.searches",
+    "fedbench.api",
     "fedbench.cli",
+    "fedbench.console",
+    "fedbench.jobs",
 )
 PLUGIN = """
 import json, sys

@@ -13,8 +13,8 @@ import ray
 from rich.console import Console
 
 from fedbench import TrialConfig
-from fedbench.cli.progress import StudyProgress
 from fedbench.config.naming import RunName, name_alone
+from fedbench.console.progress import StudyProgress
 from fedbench.data.base import DATASETS, Arrays
 from fedbench.data.own import dataset_of, describe
 from fedbench.methods import Method, MethodSettings, register_method

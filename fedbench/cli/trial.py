@@ -12,10 +12,11 @@ from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.settings import dump_yaml, load_yaml, merge, parse_assignments
 from fedbench.base.signals import Interrupted
 from fedbench.base.text import say
-from fedbench.cli.command import DONE, FAILED, command_line, deferred_interrupt, print_warning
-from fedbench.cli.progress import RunProgress
+from fedbench.cli.command import DONE, FAILED, command_line, deferred_interrupt
 from fedbench.config import TrialConfig, score_rounds
 from fedbench.config.resolve import without_obsolete
+from fedbench.console import print_warning
+from fedbench.console.progress import RunProgress
 from fedbench.data.official import check_data_dir
 from fedbench.simulation import Callback, Record, Simulation, drive
 from fedbench.simulation.checkpoint import Checkpoints, restore, save

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from fedbench.analysis.tables import fill_tables
-from fedbench.cli.progress import StudyProgress
+from fedbench.console.progress import StudyProgress
 from fedbench.render.pages.live import Live, Now
 from fedbench.render.pages.render import RELOAD
 from fedbench.render.pages.write import write_pages

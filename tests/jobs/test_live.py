@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedbench.cli import live
-from fedbench.cli.live import LivePages
-from fedbench.cli.progress import StudyProgress
+from fedbench.console.progress import StudyProgress
+from fedbench.jobs import live
+from fedbench.jobs.live import LivePages
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store
 from fedbench.tune.options import Score

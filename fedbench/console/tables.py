@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -12,12 +13,12 @@ from fedbench.analysis.agreement import RULE, compared
 from fedbench.analysis.claims import counted
 from fedbench.analysis.differences import Differences
 from fedbench.analysis.parity import VERDICTS, parity
+from fedbench.analysis.ranks import Ranks
 from fedbench.analysis.trials import mixed
 from fedbench.analysis.values import Trials
 from fedbench.base.errors import one_line
 from fedbench.base.files import write_text
-from fedbench.base.text import say
-from fedbench.cli.cells import cell
+from fedbench.base.text import printable, say
 from fedbench.render.report import Report, folder_of
 from fedbench.render.sheets import Entry, Sheet
 from fedbench.render.shown import note, sheet
@@ -34,6 +35,11 @@ WORDS = {NOTHING, "diverged", "failed"}  # in place of numbers
 LONGEST = 20  # letters of a word that is never broken
 FRAME = 3  # letters that a column takes beside its text
 AGREEMENT_WORDS = {"equal": "equal", "close": "close", "differs": "differ"}
+
+
+def cell(text: object) -> str:
+    """Return a text in which neither rich nor the terminal finds a command."""
+    return escape(printable(str(text)))
 
 
 def show(study: ScaledStudy, report: Report) -> None:
@@ -129,9 +135,9 @@ def _broken(text: str) -> str:
     return text.replace(" [", "\n[").replace(" (", "\n(")
 
 
-def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
-    """Print, and write to check.csv, how the cells compare with the paper's; then print every claim."""
-    title = f"{study.study.title}{note(study)}"
+def show_check(study: ScaledStudy, report: Report, store: Store) -> "pd.DataFrame | None":
+    """Print, and write to check.csv, how the cells compare with the paper's, if it has any; then print every claim."""
+    title, frame = f"{study.study.title}{note(study)}", None
     if study.scale != "paper":
         say(f"{title}: the paper's numbers are for scale paper, so cells are not compared with them here")
     elif study.study.reference is None:
@@ -149,6 +155,7 @@ def show_check(study: ScaledStudy, report: Report, store: Store) -> None:
         say(f"{finding.decision:7}  {finding.says}{at}: {finding.evidence}{remarks}")
     if left := len(report.findings) - len(judged):
         say(f"{left} {'claims have' if left > 1 else 'claim has'} no data yet (claims.csv lists them)")
+    return frame
 
 
 def show_parity(title: str, frame: "pd.DataFrame") -> None:
@@ -175,19 +182,20 @@ def show_parity(title: str, frame: "pd.DataFrame") -> None:
         say(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
 
 
-def show_comparison(study: ScaledStudy, report: Report, store: Store, published: Trials) -> None:
-    """Print, and write to compare.csv, how the trials that another folder has, too, agree with it; then the counts."""
+def show_comparison(study: ScaledStudy, report: Report, store: Store, published: Trials) -> "pd.DataFrame":
+    """Print, and write to compare.csv, how well trials agree with those of another folder; then print the counts."""
     frame = compared(study, report.trials, published)
     write_text(folder_of(study, store) / "compare.csv", frame.to_csv(index=False))
     say(f"\n{study.study.title}{note(study)}: beside the other folder")
     if not len(frame):
         say("no trial is in both folders")
-        return
+        return frame
     table = Table(*map(cell, heads([*study.axes, "seed"])), "ours", "other", "apart", "at most", "verdict")
     for row in frame.itertuples(index=False):
         table.add_row(*(_number(value) if isinstance(value, float) else cell(value) for value in row))
     Console().print(table)
     say(f"{len(frame)} trials in both folders: {counted_verdicts(list(frame.verdict))} ({RULE})")
+    return frame
 
 
 def show_differences(study: ScaledStudy, found: Differences, folders: Sequence[Path], tolerance: float | None) -> None:
@@ -220,3 +228,22 @@ def counted_verdicts(verdicts: Sequence[str]) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None or value != value else f"{value:.4g}"
+
+
+def show_ranks(ranks: Ranks, title: str) -> None:
+    """Print ranks as a table, their interpretation, and what is left out."""
+    rows: list[list[str | Entry]] = [
+        [
+            Entry(str(number)),
+            name,
+            Entry(f"{ranks.mean.ranks[number - 1]:.2f}"),
+            Entry(str(ranks.missing[number - 1])),
+            Entry(str(ranks.diverged[number - 1])),
+        ]
+        for number, name in enumerate(ranks.names, start=1)
+    ]
+    heads = ["", "name", "mean rank", "missing", "diverged"]
+    show_sheet(Sheet(heads, rows, f"{title}: ranks over {ranks.cells} cells"))
+    say(f"{ranks.sentence}; within {ranks.margin:g} points two are no different")
+    if ranks.left_out:
+        say(f"left out, not in all studies or without results: {', '.join(ranks.left_out)}")

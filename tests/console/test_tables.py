@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedbench.cli.tables import show_sheet
+from fedbench.console.tables import show_sheet
 from fedbench.render.sheets import Entry, Sheet
 
 HEADS = ["method", *(f"setting {i}" for i in range(12))]

@@ -1,31 +1,29 @@
-"""Running searches: what the search command does."""
+"""Run searches: suggestions of settings for every method, then a table of default and best settings."""
 
-import argparse
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from fedbench.base.errors import UserError
-from fedbench.base.settings import parse_assignments
 from fedbench.base.text import say
-from fedbench.cli.command import print_warning
-from fedbench.cli.conduct import Job
-from fedbench.cli.options import chosen_seeds, run_options
-from fedbench.cli.placement import informed, placement
-from fedbench.cli.progress import SearchProgress, StudyProgress, clock
-from fedbench.cli.studies import check_machine, run_shown, tracking, warn
-from fedbench.cli.tables import show_sheet
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
+from fedbench.console import print_warning
+from fedbench.console.progress import SearchProgress, StudyProgress, clock
+from fedbench.console.tables import show_sheet
 from fedbench.cost.cases import Machine
 from fedbench.cost.estimate import estimate
 from fedbench.data.official import check_data_dir
+from fedbench.jobs.job import Job
+from fedbench.jobs.options import SEARCH_PREFIX, Selection
+from fedbench.jobs.placement import informed, placement
+from fedbench.jobs.study import check_machine, complete, run_with_progress, warn_about, with_trackers
 from fedbench.searches.report import (
     Comparison,
     SearchReport,
@@ -57,50 +55,66 @@ from fedbench.tune.options import RunOptions
 if TYPE_CHECKING:
     from fedbench.tune.nodes import Nodes
 
-SEARCH = "search-"  # before a search's name, where studies are named, too
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search; trials: suggestions for each method in total, None for as many as the space says.
+
+    sampler: how Optuna chooses; stop_early: whether ASHA stops suggestions that fall behind; storage: the URL of
+    Optuna's storage, None for an SQLite file in the results folder.
+    """
+
+    trials: int | None = None
+    sampler: str = "tpe"
+    stop_early: bool = True
+    storage: str | None = None
 
 
-def chosen_space(options: argparse.Namespace) -> ScaledSpace:
-    """The space that the options name, checked together with the options that depend on it."""
-    if options.trials is not None and options.trials < 1:
-        raise UserError(f"--trials {options.trials}: must be at least 1")
-    only: list[str] = []
-    for text in options.only:
-        key, _, values = text.partition("=")
-        if key != "method" or not values:
-            raise UserError(f"--only {text}: a search is picked by method, such as --only method=FedAvg,FedLAW")
-        only.append(values)
-    seeds = chosen_seeds(options)
-    changes = parse_assignments(options.set)
+def selected_space(selection: Selection, how: SearchOptions) -> ScaledSpace:
+    """Return the selected space, checked together with the options that depend on it."""
+    if how.trials is not None and how.trials < 1:
+        raise UserError(f"--trials {how.trials}: must be at least 1")
+    if other := [axis for axis in selection.only if axis != "method"]:
+        raise UserError(f"--only {other[0]}: a search is picked by method, such as --only method=FedAvg,FedLAW")
     space = expand_space(
-        options.name, options.scale, changes=changes, only=only or None, seeds=seeds, trials=options.trials
+        selection.name,
+        selection.scale,
+        changes=dict(selection.changes),
+        only=selection.only.get("method"),
+        seeds=selection.seeds,
+        trials=how.trials,
     )
     for arm in space.arms:
-        check_sampler(options.sampler, arm)
+        check_sampler(how.sampler, arm)
     return space
 
 
 class SearchJob(Job):
-    """One search: the suggestions of every method, then the table of default and best settings."""
+    """One search: the suggestions of every method, then the table of default and best settings.
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.store = options, Store(options.out)
-        self.space = chosen_space(options)
-        self.whole = options.out / "searches" / self.space.name / self.space.scale
-        self.url = options.storage or default_url(self.whole / self.space.other)
+    fresh: whether to forget the suggestions of this search.
+    """
+
+    def __init__(self, selection: Selection, options: RunOptions, how: SearchOptions, *, fresh: bool = False) -> None:
+        self.store, self.fresh, self.how = Store(selection.out), fresh, how
+        self.space = selected_space(selection, how)
+        self.folder = selection.out / "searches" / self.space.name / self.space.scale
+        self.url = how.storage or default_url(self.folder / self.space.other)
         parse_url(self.url)
         check_data_dir(options.data_dir)
-        check_trackers(options.track)
-        self.trackers = CommandTrackers(options.track, options.out)
+        check_trackers(options.trackers)
+        self.trackers = CommandTrackers(options.trackers, selection.out)
+        self.options = complete(options, self.space.space.import_)
         self.store.check()
         self.searches: list[Suggestions] = []
+        self.made: SearchReport | None = None
         self._interrupted = False
 
     def estimate(self) -> None:
-        """Suggestions and runs that are left, without what stopping early saves."""
+        """Print which suggestions and runs are left, and what they cost at most: stopping early saves some of it."""
         check_machine(self.options, self._all_configs())
         space, configs = self.space, list[TrialConfig]()
-        storage = open_storage(self.url) if is_there(self.url) and not self.options.fresh else None
+        storage = open_storage(self.url) if is_there(self.url) and not self.fresh else None
         for arm in space.arms:
             known = storage and is_known(storage, space, arm)
             left = Suggestions.open(storage, space, arm).left if storage and known else space.trials
@@ -108,31 +122,31 @@ class SearchJob(Job):
             say(f"{arm.label}: {left} of {space.trials} suggestions to run over {over}")
             configs += space.suggestion(arm.fixed) * left + list(space.final(arm.fixed).values()) * 2
         seeds = len(space.suggestion_seeds)
-        place = placement(run_options(self.options), configs, self.store, Machine.here(), seeds)
+        place = placement(self.options, configs, self.store, Machine.here(), seeds)
         cost, at_once = estimate(configs, self.store, place.pace), place.at_once
         say(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's {place.where}")
         say(f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
         say(f"memory: about {cost.memory * seeds / 2**20:.0f} MiB for a suggestion")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """The search's lock; and its storage, opened."""
+    def prepared(self) -> Iterator[None]:
+        """Check the data, open the storage, and hold the lock of the search."""
         configs = self._all_configs()
         if not is_there(self.url):  # else there may be nothing left to run
             check_machine(self.options, configs)
         check_data(configs, self.options.data_dir)
-        storage = open_storage(self.url) if self.options.storage else None
+        storage = open_storage(self.url) if self.how.storage else None
         self.store.prepare()
-        with sole_driver(self.whole / self.space.other):
+        with sole_driver(self.folder / self.space.other):
             storage = storage or open_storage(self.url)
-            if self.options.fresh:
+            if self.fresh:
                 forget(storage, self.space)
             self.searches = [Suggestions.open(storage, self.space, arm) for arm in self.space.arms]
-            self.trackers.prepare([SEARCH + self.space.name], print_warning)
+            self.trackers.prepare([SEARCH_PREFIX + self.space.name], print_warning)
             yield
 
     def _all_configs(self) -> list[TrialConfig]:
-        """Configs that need all data and partitions that the search will need, as far as can be known."""
+        """Return configs that need all data sets and partitions of the search, as far as these are known before."""
         configs: list[TrialConfig] = []
         for arm in self.space.arms:
             for settings in corners(arm.fixed, arm.parameters):
@@ -140,21 +154,21 @@ class SearchJob(Job):
         return configs
 
     def run(self) -> None:
-        """Suggestions first, then the table, on one Ray; if nothing is left, Ray is not even imported."""
+        """Run suggestions, then the table, on one Ray; if nothing is left, Ray is not even imported."""
         self._announce(again=sum(search.reclaim(crashed=True) for search in self.searches))
         if not any(search.left for search in self.searches):
             self._run_final()
             return
         from fedbench.tune.cluster import cluster
 
-        with cluster(self._how) as nodes:
+        with cluster(self._informed) as nodes:
             for search in self.searches:
                 if search.left:
                     self._run_suggestions(search, nodes)
             self._run_final(nodes)
 
     def _announce(self, again: int) -> None:
-        """The first line: what is searched, and how much of it is done."""
+        """Print what is searched, and how much of it is done."""
         trials, searches = self.space.trials, self.searches
         done, total = sum(min(len(s.settled), trials) for s in searches), trials * len(searches)
         methods = f"{len(searches)} methods, " if len(searches) > 1 else ""
@@ -162,51 +176,53 @@ class SearchJob(Job):
         say(f"{self.space.title}: {methods}{total} suggestions, {done} of them done{left}")
 
     @cached_property
-    def _how(self) -> RunOptions:
-        how = run_options(self.options, self.space.space.import_, kind=SEARCH)
-        return informed(how, self._all_configs(), self.store, Machine.here(), len(self.space.suggestion_seeds))
+    def _informed(self) -> RunOptions:
+        """The options with what is known about the GPU memory that trials take."""
+        runs = len(self.space.suggestion_seeds)
+        return informed(self.options, self._all_configs(), self.store, Machine.here(), runs)
 
     def _run_suggestions(self, search: Suggestions, nodes: "Nodes") -> None:
-        """Run what the budget of one method has left."""
+        """Run the suggestions that are left of one method's budget."""
         from fedbench.tune.search import search_arm
 
-        space, done, early = self.space, len(search.settled), self.options.scheduler == "asha"
+        space, done = self.space, len(search.settled)
         rounds = space.length(search.arm)
         with SearchProgress(search.arm.label, done, space.trials, rounds, space.shown, Console()) as progress:
-            search_arm(search, self._how, progress, nodes, sampler=self.options.sampler, stop_early=early)
+            sampler, stop_early = self.how.sampler, self.how.stop_early
+            search_arm(search, self._informed, progress, nodes, sampler=sampler, stop_early=stop_early)
 
     def _run_final(self, nodes: "Nodes | None" = None) -> None:
-        """Run what the table needs and the store does not have yet: default and best settings, over all seeds."""
+        """Run default and best settings over all seeds for the table, as far as the store does not have them."""
         wanted = final_trials(compare(self.searches))
         finished = self.store.finished(wanted)
         missing = {hash_: config for hash_, config in wanted.items() if hash_ not in finished}
         if missing:
             self.store.mend()
             say(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done")
-            names = run_names(SEARCH + self.space.name, compare(self.searches))
+            names = run_names(SEARCH_PREFIX + self.space.name, compare(self.searches))
             progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
-            run_shown(missing, names, tracking(self._how, self.trackers), progress, nodes)
+            run_with_progress(missing, names, with_trackers(self._informed, self.trackers), progress, nodes)
 
     def report(self, *, interrupted: bool) -> None:
-        """Who stops a search does not want to wait for plots."""
-        folder = self.whole / self.space.variant
-        report = make_search_report(self.searches, self.store, folder, plots=not interrupted)
-        warn(self.store)
+        """Write and print the report; without plots if the search was interrupted, so that it ends soon."""
+        folder = self.folder / self.space.variant
+        report = self.made = make_search_report(self.searches, self.store, folder, plots=not interrupted)
+        warn_about(self.store)
         show_search(self.searches, report, self.url)
         if self.space.variant:
-            say(f"these are of a variant of the search; the whole search's go to {self.whole}")
+            say(f"these are of a variant of the search; the whole search's go to {self.folder}")
         self._interrupted = interrupted
         which = ", ".join(filter(None, (self.space.scale, self.space.variant)))
-        self.trackers.report(SEARCH + self.space.name, which, report.files, print_warning)
+        self.trackers.report(SEARCH_PREFIX + self.space.name, which, report.files, print_warning)
 
     def left(self) -> str:
-        """Suggestions, and runs of the table."""
+        """Return how many suggestions and runs of the table are left, in words."""
         left = sum(search.left for search in self.searches)
         runs = sum(self.store.get(hash_) is None for hash_ in final_trials(compare(self.searches)))
         return f"{left} suggestions and {runs} runs of the table are" if self._interrupted or left or runs else ""
 
     def failed(self, strict: bool) -> bool:
-        """No suggestion ran in full, or no run of the table did; where strict, any went wrong."""
+        """Return whether no suggestion or no run of the table was completed or, if `strict`, whether any failed."""
         trials = [self.store.get(hash_) for hash_ in final_trials(compare(self.searches))]
         bad = [t for search in self.searches for t in search.settled if outcome(t) not in ("done", "stopped")]
         wrong = [trial for trial in trials if trial and trial.status != "done"]
@@ -215,7 +231,7 @@ class SearchJob(Job):
 
 
 def run_names(search: str, comparisons: list[Comparison]) -> dict[str, RunName]:
-    """What to call each run of a search's table."""
+    """Return the name of each run of a search's table, by hash."""
     return {
         config.hash: RunName(search, f"{comparison.label}, {which}", seed)
         for comparison in comparisons
@@ -225,7 +241,7 @@ def run_names(search: str, comparisons: list[Comparison]) -> dict[str, RunName]:
 
 
 def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> None:
-    """Print the table, the best of every method, what stopping early saved, and where everything is."""
+    """Print the table, the best suggestion of every method, what stopping early saved, and all files."""
     space = searches[0].space
     whole = sheet(space, report.table)  # without the last column: settings stand below, and would not fit
     show_sheet(replace(whole, heads=whole.heads[:-1], rows=[row[:-1] for row in whole.rows]))
@@ -245,7 +261,7 @@ def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> 
 
 
 def _best(search: Suggestions) -> str:
-    """The best suggestion of a method, in words."""
+    """Return the best suggestion of a method, in words."""
     best, space = search.best, search.space
     if not best or best.value is None:
         return "no suggestion ran all rounds yet"
@@ -254,6 +270,6 @@ def _best(search: Suggestions) -> str:
 
 
 def outcomes(search: Suggestions) -> str:
-    """How many suggestions ended how."""
+    """Return how many suggestions had each outcome, in words."""
     counts = Counter(str(outcome(trial)) for trial in search.ended)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from fedbench.base.settings import dump_yaml
-from fedbench.cli.placement import informed, placement
 from fedbench.cost.cases import Machine, Row, Setting
 from fedbench.cost.estimate import estimate, peak_gpu_memory
 from fedbench.cost.memory import estimated_gpu_memory
 from fedbench.cost.speeds import FOLDER, Speeds
 from fedbench.cost.work import flops, paper_config
+from fedbench.jobs.placement import informed, placement
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
 from fedbench.tune.options import RunOptions

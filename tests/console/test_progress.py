@@ -4,8 +4,8 @@ import pytest
 from rich.console import Console
 
 from fedbench import TrialConfig
-from fedbench.cli import progress as module
-from fedbench.cli.progress import RunProgress, SearchProgress, StudyProgress
+from fedbench.console import progress as module
+from fedbench.console.progress import RunProgress, SearchProgress, StudyProgress
 from fedbench.simulation import Simulation, drive
 from fedbench.tune.options import Score
 

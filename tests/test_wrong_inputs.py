@@ -287,7 +287,7 @@ METHODS: dict[str, tuple[str, str, str]] = {
     "no_rule": ("def aggregate", "def agregate", "must have a rule aggregate(self, cohort, state, server)"),
     "short_rule": ("(self, cohort, state, server)", "(self, cohort)", "its rule must be aggregate(self, cohort, state"),
     "metric_list": (HOOKS, "metrics = ['x']", "metrics must be labels by name"),
-    "metric_taken": (HOOKS, "metrics = {'gamma': 'x'}", "two columns are called 'gamma'"),
+    "metric_taken": (HOOKS, "metrics = {'gamma': 'x'}", "column 'gamma': the name is used by two"),
     "metric_word": (MEAN, f"{MEAN[:-1]}, metrics={{'x': 'a'}})", "Wrong.aggregate: metrics must be numbers by name"),
     "path": (MEAN, f"{MEAN[:-1]}, path=(1, 2))", "Wrong.aggregate: path must be of PathPoints"),
     "raises": (MEAN, "1 / 0", "own_raises.py, line 16, in aggregate: ZeroDivisionError: division by zero"),
@@ -384,7 +384,7 @@ INDICATORS: dict[str, tuple[str, str, str]] = {
     "raises_at": (SEEN, "1 / 0", "division by zero; own_look_raises_at.py, line 15, in observe)"),
     "a_number": (SEEN, "Observation(1.0)", "observe must give numbers by column, gave float"),
     "words": (COLUMN, "'wrong_number'", "columns must give Columns, such as Column('name', 'label')"),
-    "taken": (COLUMN, "Column('gamma', 'x')", "two columns are called 'gamma'"),
+    "taken": (COLUMN, "Column('gamma', 'x')", "column 'gamma': the name is used by two"),
     "no_default": ("bool = False", "bool", "its setting 'wrong_look' needs a default that turns it off"),
 }
 

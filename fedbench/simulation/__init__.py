@@ -1,4 +1,4 @@
-"""One federated run: local training, the round loop, evaluation, checkpoints, and the loop that drives it."""
+"""The simulation of one federated run: local training, the round loop, evaluation, checkpoints and callbacks."""
 
 from fedbench.simulation.drive import Callback, drive
 from fedbench.simulation.loop import Simulation, simulate

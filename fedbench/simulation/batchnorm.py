@@ -1,4 +1,4 @@
-"""What becomes of batch norm's running statistics: the `bn` rules."""
+"""The `bn` rules, which determine the server's running statistics of batch norm."""
 
 import torch
 from torch import Tensor
@@ -9,11 +9,11 @@ BATCH = 128
 
 
 def aggregate_statistics(cohort: Cohort, update: Update, server: Server) -> Tensor:
-    """The server's running statistics [Q] after a round.
+    """Compute the server's running statistics [Q] after a round.
 
-    What the method itself left behind, if it trained the model on the server; else, average and local: lambda @ B
-    (gamma never scales them), proxy: one pass over the proxy set. Under local and proxy each client goes on with its
-    own, under average with the server's.
+    If the method trained the model on the server, its statistics are taken. Otherwise, the rules `average` and `local`
+    give lambda @ B, which gamma does not scale, and `proxy` estimates them in one pass over the proxy set. In the next
+    round, clients start from the server's statistics under `average`, and from their own under `local` and `proxy`.
     """
     if update.buffers is not None:
         return update.buffers
@@ -21,19 +21,19 @@ def aggregate_statistics(cohort: Cohort, update: Update, server: Server) -> Tens
         return cohort.B.new_empty(0)
     if cohort.bn == "proxy":
         return proxy_statistics(server, update.w)
-    assert update.lambda_ is not None, "an update without weights brings its own statistics"
+    assert update.lambda_ is not None, "an update without weights has its own statistics"
     return update.lambda_ @ cohort.B
 
 
 @torch.no_grad()
 def proxy_statistics(server: Server, w: Tensor) -> Tensor:
-    """Running statistics [Q] of model w [P]: the mean over the batches of one train-mode pass over the proxy set."""
+    """Estimate the running statistics [Q] of model w [P] as the mean over the batches of the proxy set."""
     model, proxy = server.model, server.proxy
     model.load(w, model.buffers)
     model.train()
     for step, index in enumerate(proxy.batches(server.rng("bn"), BATCH), start=1):
         for layer in model.momenta:
-            layer.momentum = 1 / step  # the first batch replaces, then a cumulative mean
+            layer.momentum = 1 / step  # gives the cumulative mean of the batches so far
         model(proxy.x[index])
-    model.train()  # their own momentum again
+    model.train()  # restores the momentum of the layers
     return model.buffers.clone()

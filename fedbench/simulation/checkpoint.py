@@ -1,4 +1,4 @@
-"""Checkpoints of a run: checksummed files, of which the newest usable one is restored."""
+"""Checkpoints of a run: files with checksums, of which the newest valid one is restored."""
 
 import hashlib
 import io
@@ -15,25 +15,25 @@ from torch import Tensor
 from fedbench.base.errors import describe_error
 from fedbench.base.files import write_bytes
 from fedbench.simulation.drive import Callback
-from fedbench.simulation.environment import Environment, route
+from fedbench.simulation.environment import Environment, environment_history
 from fedbench.simulation.loop import RunState, Simulation
 from fedbench.simulation.record import Record, tables
-from fedbench.simulation.updates import described, not_a_state, unlike
+from fedbench.simulation.updates import describe_tensor, mismatch, state_problem
 
 FORMAT = 3
 KEEP = 2
 PATTERN = "round-*.ckpt"
-UNUSABLE = ".unusable"  # instead of .ckpt, at the end of the name of a checkpoint that was passed over
+UNUSABLE = ".unusable"  # replaces the suffix .ckpt of a checkpoint that cannot be restored
 _DIGEST = hashlib.sha256().digest_size
 
 
 def save(simulation: Simulation, folder: Path) -> Path:
-    """Write the state after the last finished round; the last two checkpoints are kept."""
+    """Write the state after the last finished round, and delete all but the last two checkpoints."""
     state = simulation.state
     content = {item.name: getattr(state, item.name) for item in fields(RunState)}
     content["history"] = [record.as_dict() for record in state.history]
     content["method"] = dict(state.method)
-    about = {"format": FORMAT, "hash": simulation.config.hash, "environments": route(simulation)}
+    about = {"format": FORMAT, "hash": simulation.config.hash, "environments": environment_history(simulation)}
     stream = io.BytesIO()
     torch.save({**about, "state": content}, stream)
     blob = stream.getvalue()
@@ -46,31 +46,31 @@ def save(simulation: Simulation, folder: Path) -> Path:
 
 
 def restore(simulation: Simulation, folder: Path) -> list[str]:
-    """Put the state of the newest usable checkpoint into the simulation, if there is one.
+    """Restore the state of the newest usable checkpoint, if there is one.
 
-    A checkpoint is usable if it is whole, of this experiment, and if its state fits the simulation. Any other one is
-    renamed, so that it never counts as one of the last two, and passed over. Returns a line for each of these.
+    A checkpoint is usable if it is complete, belongs to this experiment and fits the simulation. Any other one is
+    renamed, so that it does not count as one of the last two, and skipped. Return a message for each of these.
     """
-    complaints = []
+    messages = []
     for path in sorted(folder.glob(PATTERN), reverse=True):
         try:
             simulation.state, simulation.earlier = _read(path, simulation)
             break
-        except (MemoryError, torch.OutOfMemoryError):  # says nothing about the checkpoint
+        except (MemoryError, torch.OutOfMemoryError):  # the checkpoint itself may be valid
             raise
-        except Exception as error:  # whatever a state of another version leads to
-            complaints.append(f"{path}: a checkpoint that cannot be used is passed over ({describe_error(error)})")
+        except Exception as error:  # a state of another version may raise anything
+            messages.append(f"{path}: a checkpoint that cannot be used is skipped ({describe_error(error)})")
             with suppress(OSError):
                 path.rename(path.with_suffix(UNUSABLE))
-    return complaints
+    return messages
 
 
 def _read(path: Path, simulation: Simulation) -> tuple[RunState, list[Environment]]:
-    """The state in a file, and the environments that led to it; ValueError, or another error, if it is not usable."""
+    """Read a state and the environments in which it was computed; raise an error if the checkpoint is not usable."""
     raw = path.read_bytes()
     digest, blob = raw[:_DIGEST], raw[_DIGEST:]
     if hashlib.sha256(blob).digest() != digest:
-        raise ValueError("it does not have its checksum")
+        raise ValueError("its checksum is wrong")
     content = torch.load(io.BytesIO(blob), map_location=simulation.device, weights_only=True)
     if content["format"] != FORMAT:
         raise ValueError(f"its format is {content['format']}, not {FORMAT}")
@@ -78,29 +78,29 @@ def _read(path: Path, simulation: Simulation) -> tuple[RunState, list[Environmen
         raise ValueError("it belongs to another experiment")
     stored = content["state"]
     state = RunState(**{**stored, "history": [Record(**record) for record in stored["history"]]})
-    if complaint := _unfit(state, simulation):
-        raise ValueError(complaint)
+    if problem := _misfit(state, simulation):
+        raise ValueError(problem)
     return state, list(content.get("environments", []))  # earlier versions did not write them
 
 
-def _unfit(state: RunState, simulation: Simulation) -> str | None:
-    """How a state differs from what a simulation, which is at its start, can go on from; None if it does not."""
+def _misfit(state: RunState, simulation: Simulation) -> str | None:
+    """A message if a simulation, which is at its start, cannot continue from a state; None if it can."""
     fresh = simulation.state
     if [record.round for record in state.history] != list(range(1, state.round + 1)):
         return f"its history does not have rounds 1 to {state.round}"
     if unknown := sorted({name for record in state.history for name in record.tables} - tables().keys()):
-        return f"its history has a table '{unknown[0]}', which no indicator writes"
+        return f"its history has a table '{unknown[0]}', which no indicator records"
     tensors: list[tuple[str, Any, Tensor]] = [("w", state.w, fresh.w), ("buffers", state.buffers, fresh.buffers)]
     tensors += [("scored", state.scored, fresh.w)] if state.scored is not None else []
     for name, like in (("velocity", fresh.w), ("client_buffers", fresh.buffers)):
         found, wanted = getattr(state, name), getattr(fresh, name)
         if (found is None) != (wanted is None) or (wanted is not None and len(found) != len(wanted)):
-            return f"{name} is not that of {simulation.num_clients} clients"
+            return f"{name} does not have the state of {simulation.num_clients} clients"
         tensors += [(name, tensor, like) for tensor in found or ()]
     for name, tensor, like in tensors:
-        if wrong := unlike(tensor, like):
-            return f"{name} must be {described(like)}, is {wrong}"
-    if wrong := not_a_state(state.method):
+        if wrong := mismatch(tensor, like):
+            return f"{name} must be {describe_tensor(like)}, is {wrong}"
+    if wrong := state_problem(state.method):
         return f"method: {wrong}"
     if missing := sorted(fresh.method.keys() - state.method.keys()):
         return f"the method's state '{missing[0]}' is missing"
@@ -108,9 +108,9 @@ def _unfit(state: RunState, simulation: Simulation) -> str | None:
 
 
 class Checkpoints(Callback[Simulation, Record]):
-    """Writes a checkpoint every so many rounds, or seconds, while the run goes on.
+    """Writes a checkpoint every `rounds` rounds or `seconds` seconds until the run is done.
 
-    It belongs behind other listeners: what was saved they have heard of. See `restore` for the way back.
+    It must be the last callback, so that the others have received every round that a checkpoint contains.
     """
 
     def __init__(self, folder: Path, *, rounds: int = 0, seconds: float | None = None) -> None:
@@ -118,11 +118,11 @@ class Checkpoints(Callback[Simulation, Record]):
         self._saved = time.monotonic()
 
     def start(self, run: Simulation) -> None:
-        """Count seconds from here."""
+        """Start to count the seconds."""
         self._saved = time.monotonic()
 
     def round(self, run: Simulation, seen: Record) -> None:
-        """Save, where it is time."""
+        """Write a checkpoint if it is due."""
         by_rounds = self.rounds and seen.round % self.rounds == 0
         by_time = self.seconds is not None and time.monotonic() - self._saved >= self.seconds
         if (by_rounds or by_time) and not run.done:
@@ -131,11 +131,11 @@ class Checkpoints(Callback[Simulation, Record]):
 
 
 class Stopped(Exception):
-    """A run was asked to stop; its checkpoint has been written."""
+    """Raised when a run has been asked to stop, after its checkpoint has been written."""
 
 
 class StopRequest(Callback[Simulation, Record]):
-    """Ends a run with a checkpoint after the first round at whose end `asked()` returns true."""
+    """Stops a run, with a checkpoint, after the first round at whose end `asked()` returns true."""
 
     def __init__(self, asked: Callable[[], bool], folder: Path) -> None:
         self.asked, self.folder = asked, folder

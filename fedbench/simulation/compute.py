@@ -1,4 +1,4 @@
-"""The device, and torch's process-wide switches: set for the time of a round, then put back."""
+"""The device of a run, and contexts that set torch's process-wide state and restore it afterwards."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from fedbench.config import RunConfig
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of a run: `auto` is a GPU where torch can use one."""
+    """The device of a run; `auto` is a GPU if torch can use one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
@@ -43,11 +43,11 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
     try:
         torch.set_num_threads(run.threads)
         for kernel in kernels:
-            kernel.fp32_precision = "ieee"  # neither TF32 nor bfloat16 behind our back
+            kernel.fp32_precision = "ieee"  # neither TF32 nor bfloat16
         memory.fill_uninitialized_memory = False
         if device.type == "cuda":
-            # Non-overlapping max-pools are deterministic in fact, yet flagged: warn, do not fail. The same by
-            # `use_deterministic_algorithms` would import all of torch's compiler, a second's work.
+            # Torch reports non-overlapping max-pools as nondeterministic although they are deterministic, so it must
+            # warn rather than fail. `use_deterministic_algorithms` would import torch's compiler, which takes a second.
             torch.set_deterministic_debug_mode("warn")
             gpu.benchmark = False
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
@@ -63,7 +63,7 @@ def exact(run: RunConfig, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Torch's own generators from a keyed seed (dropout and the like), then put back."""
+    """Seed torch's global generators, which dropout and the like use, and restore them afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

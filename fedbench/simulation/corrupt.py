@@ -1,4 +1,4 @@
-"""Corrupted clients at work: on their labels before the run, and on what they send in every round."""
+"""Applies a run's corruption to the labels of corrupted clients and to the models that they send."""
 
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -15,37 +15,40 @@ from fedbench.corruptions.swap import Swap
 from fedbench.data.classes import Indices, Labels
 from fedbench.simulation.compute import seeded
 from fedbench.simulation.local import round_lr
-from fedbench.simulation.updates import described, unlike
+from fedbench.simulation.updates import describe_tensor, mismatch
 
 if TYPE_CHECKING:
     from fedbench.simulation.loop import Simulation, Trained
 
 
 def corruption_of(config: TrialConfig) -> Corruption:
-    """What corrupted clients do in a run."""
+    """The corruption of a run."""
     return CORRUPTIONS.get(config.clients.corruption)
 
 
 def corrupted_clients(config: TrialConfig) -> tuple[int, ...]:
-    """Their ids, sorted: the same for every method and corruption, and more of them where the share is larger."""
+    """The sorted ids of the corrupted clients, which do not depend on the method or the corruption.
+
+    A larger share corrupts the same clients and further ones.
+    """
     order = generator(config.seed, "corrupted").permutation(config.clients.count)
     return tuple(sorted(int(client) for client in order[: config.corrupted_clients]))
 
 
 def corrupt_labels(config: TrialConfig, parts: list[Indices], labels: Labels) -> Labels:
-    """A copy of the training labels [N], with those of corrupted clients as the corruption leaves them."""
+    """A copy of the training labels [N] in which those of corrupted clients are changed by the corruption."""
     result, classes, corruption = np.array(labels), config.dataset.num_classes, corruption_of(config)
     for client in corrupted_clients(config):
         before, rng = labels[parts[client]], generator(config.seed, corruption.purpose, client=client)
         after = corruption.labels(before, classes, rng)
-        if complaint := _wrong_labels(after, len(parts[client]), classes):
-            raise UserError(f"corruption '{corruption.name}': labels must give {complaint}")
+        if problem := _wrong_labels(after, len(parts[client]), classes):
+            raise UserError(f"corruption '{corruption.name}': labels must give {problem}")
         result[parts[client]] = after
     return result
 
 
 def _wrong_labels(labels: object, size: int, classes: int) -> str | None:
-    """What labels should have been, and what they are; None if they are right."""
+    """A message with the expected and the actual labels if they are invalid, else None."""
     if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != (size,):
         kind = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else f"a {type(labels).__name__}"
         return f"int64 {(size,)}, gave {kind}"
@@ -54,7 +57,7 @@ def _wrong_labels(labels: object, size: int, classes: int) -> str | None:
 
 
 def swapped_pairs(config: TrialConfig, parts: list[Indices], labels: Labels) -> dict[int, tuple[int, int]]:
-    """Which two classes each corrupted client has swapped, for the record, where that is what corrupted clients do."""
+    """The two classes that each corrupted client has swapped; empty for other corruptions."""
     corruption, classes = corruption_of(config), config.dataset.num_classes
     if not isinstance(corruption, Swap):
         return {}
@@ -63,9 +66,9 @@ def swapped_pairs(config: TrialConfig, parts: list[Indices], labels: Labels) -> 
 
 
 def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], trained: "Trained") -> str | None:
-    """Put what corrupted clients send in round t in place of what they trained; nobody else's rows are touched.
+    """Replace the trained models of corrupted clients by those that they send in round t.
 
-    Returns the reason why the run ends here, if what they send is not finite.
+    Return the reason why the run has diverged if these are not finite, else None.
     """
     config, corruption = simulation.config, corruption_of(simulation.config)
     corrupted = simulation.federation.split.corrupted if corruption.sends_another_model else ()
@@ -76,9 +79,9 @@ def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], 
     with seeded(torch_seed(config.seed, corruption.purpose, t), simulation.device):
         updates, statistics = corruption.updates(cohort), corruption.statistics(cohort)
     for hook, sent, own in (("updates", updates, cohort.own), ("statistics", statistics, cohort.statistics)):
-        if wrong := unlike(sent, own):
-            raise UserError(f"corruption '{corruption.name}': {hook} must give {described(own)}, gave {wrong}")
-    if trained.gradients is not None:  # what led to the model that is sent, had it been trained
+        if wrong := mismatch(sent, own):
+            raise UserError(f"corruption '{corruption.name}': {hook} must give {describe_tensor(own)}, gave {wrong}")
+    if trained.gradients is not None:  # the mean gradient for which training would have given the model that is sent
         per_step = (1 - config.clients.momentum) / (round_lr(config, t) * trained.steps[rows].clamp(min=1))
         trained.gradients[rows] += (cohort.own - updates) * per_step.to(updates)[:, None]
     trained.W[rows], trained.B[rows] = updates, statistics
@@ -89,7 +92,7 @@ def corrupt_updates(simulation: "Simulation", t: int, clients: tuple[int, ...], 
 def _corrupted_cohort(
     simulation: "Simulation", t: int, clients: tuple[int, ...], trained: "Trained", rows: torch.Tensor
 ) -> CorruptedCohort:
-    """A round as its corrupted clients see it, `rows` [m] saying which they are; models are copies."""
+    """The arguments of a corruption in round t; `rows` [m] is true for corrupted clients. Models are copies."""
     config, state, corruption = simulation.config, simulation.state, corruption_of(simulation.config)
     ids = tuple(client for client in clients if client in simulation.federation.split.corrupted)
     scale = config.clients.corruption_scale

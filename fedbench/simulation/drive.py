@@ -1,4 +1,4 @@
-"""The one loop that drives a run, and its listeners: files, checkpoints, progress, reports, trackers."""
+"""The loop that runs a simulation round by round, and the base class of its callbacks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -7,14 +7,14 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Run(Protocol[Result]):
-    """What can be driven: one federated run, or several in lockstep."""
+    """Something that runs round by round: one federated run, or several in lockstep."""
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether all rounds have been run."""
 
     def step(self) -> Result:
-        """Run one round; returns what came of it."""
+        """Run one round and return its result."""
 
 
 R = TypeVar("R", bound=Run[Any])
@@ -22,20 +22,20 @@ Seen = TypeVar("Seen", contravariant=True)
 
 
 class Callback(Generic[R, Seen]):
-    """A listener. `start` comes before the first round of this process, `end` once the run is done, not if stopped."""
+    """Base class of callbacks, which receive the events of a run. All hooks do nothing by default."""
 
     def start(self, run: R) -> None:
-        """The run is about to be driven; it may have rounds behind it."""
+        """Called before the first round in this process. A resumed run has finished rounds already."""
 
     def round(self, run: R, seen: Seen) -> None:
-        """A round has ended."""
+        """Called after every round with its result."""
 
     def end(self, run: R) -> None:
-        """The run is done: all rounds have run, or it has diverged."""
+        """Called when all rounds have been run or the run has diverged, but not if it was stopped."""
 
 
 def rounds(run: Run[Any], callbacks: Sequence[Callback[Any, Any]] = ()) -> Iterator[Any]:
-    """Drive a run, a round at a time: yields what came of each, after all callbacks have heard of it."""
+    """Run round by round, and yield the result of each round after all callbacks have received it."""
     for callback in callbacks:
         callback.start(run)
     while not run.done:
@@ -48,7 +48,7 @@ def rounds(run: Run[Any], callbacks: Sequence[Callback[Any, Any]] = ()) -> Itera
 
 
 def drive(run: Run[Any], callbacks: Sequence[Callback[Any, Any]] = (), stop: Callable[[], int] = lambda: False) -> None:
-    """Drive a run to its end, or until `stop()` says so after a round."""
+    """Run to the end, or until `stop()` returns true after a round."""
     for _ in rounds(run, callbacks):
         if stop() and not run.done:
             return

@@ -1,4 +1,4 @@
-"""The machine and the versions behind a run: what may make its bytes differ from another's."""
+"""The machine and the software versions of a run, on which the last bits of its results may depend."""
 
 import platform
 import re
@@ -30,7 +30,7 @@ def environment(simulation: "Simulation") -> Environment:
         "fedbench": _version("fedbench"),
         "simulation_version": SIMULATION_VERSION,
         "python": platform.python_version(),
-        "torch": str(torch.__version__),  # of a class of its own, which a checkpoint could not hold
+        "torch": str(torch.__version__),  # a subclass of str, which a checkpoint cannot contain
         "numpy": _version("numpy"),
         "platform": platform.platform(),
         "host": platform.node(),
@@ -43,8 +43,8 @@ def environment(simulation: "Simulation") -> Environment:
     }
 
 
-def route(simulation: "Simulation") -> list[Environment]:
-    """All environments that a run has been in, in order: those before it was resumed, then the present one."""
+def environment_history(simulation: "Simulation") -> list[Environment]:
+    """All environments in which a run was computed, in order; there are several if it was resumed elsewhere."""
     now = environment(simulation)
     return simulation.earlier if simulation.earlier[-1:] == [now] else [*simulation.earlier, now]
 
@@ -61,7 +61,7 @@ def gpu_versions() -> dict[str, str | None]:
 
 @cache
 def driver_version() -> str | None:
-    """Return the version of NVIDIA's driver, or None if the system does not tell it."""
+    """Return the version of NVIDIA's driver, or None if it cannot be found."""
     with suppress(OSError):
         if found := re.search(DRIVER, DRIVER_FILE.read_text()):
             return found[1]
@@ -73,7 +73,7 @@ def driver_version() -> str | None:
 
 
 def processor() -> str:
-    """The name of the processor, as far as the system tells it."""
+    """The name of the processor, or its architecture if the system does not provide a name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Scoring the global model."""
+"""Evaluation of the global model."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,17 @@ from fedbench.data.samples import Samples
 from fedbench.indicators.scoring import Score, score
 from fedbench.models import FlatModel
 
-BATCH = 500  # large enough to be fast, small enough to stay in cache
-GPU_BATCH = 2000  # nothing is gained beyond, and all trials on a GPU share its memory
+BATCH = 500  # large enough to be fast, small enough for the CPU's cache
+GPU_BATCH = 2000  # larger batches are not faster, and trials share the memory of a GPU
 
 
 def evaluate(model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples) -> Score:
-    """Score parameters w [P] with running statistics [Q]."""
+    """Evaluate parameters w [P] with running statistics [Q] on samples."""
     return score(predictions(model, w, buffers, samples))
 
 
 def predictions(model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits [B, classes] and labels [B] of all samples, in eval mode, batch by batch."""
+    """Yield logits [B, classes] and labels [B] of all samples batch by batch, in eval mode."""
     model.load(w, buffers)
     model.train(False)
     size = BATCH if samples.labels.device.type == "cpu" else GPU_BATCH

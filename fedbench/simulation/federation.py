@@ -1,4 +1,4 @@
-"""Building the federation of one config: client shards, proxy, test and validation sets, as tensors on a device."""
+"""Builds the federation of a config: client shards, proxy set, test set and validation set, on a device."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,13 +22,13 @@ from fedbench.simulation.corrupt import corrupt_labels, corrupted_clients, swapp
 
 
 def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
-    """Read a data set and hold it to its description; whatever its loader does wrong is one line."""
+    """Read a data set and check it against its description. Raise UserError if its loader fails."""
     what = f"data set '{dataset.name}'"
     try:
         arrays = supplied(dataset, data_dir)
     except UserError:
         raise
-    except Exception as error:  # of somebody's own loader
+    except Exception as error:  # a plugin's loader may raise anything
         raise UserError(f"{what}: cannot be read ({describe_error(error)})") from error
     given: tuple[Any, ...] = tuple(arrays) if isinstance(arrays, tuple) else ()
     if not 4 <= len(given) <= 6 or not all(isinstance(part, np.ndarray) for part in given[:4]):
@@ -64,7 +64,7 @@ def _check_owners(what: str, dataset: Dataset, arrays: Arrays) -> None:
 
 
 def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
-    """Read a data set afresh, past any cache, hold it to its description, and say where it came from."""
+    """Read a data set without any cache and check it. Return the arrays and a description of their source."""
     if not isinstance(dataset.load, Verifiable):
         return load_arrays(dataset, data_dir), "from its own loader"
     arrays, where = dataset.load.verify(data_dir, download=download)
@@ -108,13 +108,13 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
 
 
 def with_proxy_client(federation: Federation, *, repeated: bool) -> Federation:
-    """The proxy set as one more client, the last.
+    """Add the proxy set as a further client, which is the last one.
 
-    repeated: an epoch of it goes over its images again and again, until it has seen as many as an average client does,
-    and it counts with an average client's size.
+    If `repeated`, its images are repeated until an epoch has as many as that of an average client, and its data size is
+    that of an average client.
     """
     split, train, proxy = federation.split, federation.train, federation.proxy
-    assert proxy is not None, "the config makes sure of a proxy set"
+    assert proxy is not None, "a config of such a method has a proxy set"
     shard = np.arange(len(train), len(train) + len(proxy))
     size = len(proxy)
     if repeated:
@@ -134,7 +134,7 @@ def with_proxy_client(federation: Federation, *, repeated: bool) -> Federation:
 
 
 def split_samples(config: TrialConfig, arrays: Arrays) -> Split:
-    """Decide which sample goes where; every draw is keyed by the seed and its purpose alone."""
+    """Split the samples over clients and evaluation sets. Every draw depends on the seed and its purpose alone."""
     seed, n, train_labels, test_labels = config.seed, config.clients.count, arrays.train_labels, arrays.test_labels
     samples, validation = _training_samples(config, train_labels)
     partition = PARTITIONS.get(config.data.partition)
@@ -180,7 +180,7 @@ def _client_tests(arrays: Arrays, parts: list[Indices], test: Indices) -> list[I
 
 
 def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:
-    """The samples that clients share, and those kept out for validation."""
+    """The training samples that are split over the clients, and those that are kept out for validation."""
     seed, data = config.seed, config.data
     order = class_order(labels, generator(seed, "train_size"), balanced=False)[: data.train_size]
     order = order[class_order(labels[order], generator(seed, "validation"), balanced=False)]
@@ -195,7 +195,7 @@ def _training_samples(config: TrialConfig, labels: Labels) -> tuple[Indices, Ind
 
 
 def _pool_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indices]:
-    """The images that are kept for the proxy set, in order, and the test set."""
+    """The test images that are kept out for the proxy set, in the order of drawing, and the other ones."""
     kept = class_order(labels, generator(config.seed, "test_size"), balanced=False)[: config.data.test_size]
     if config.proxy.rule == "authors":
         pool = authors_draw(config.seed, labels, kept, config.proxy.size, config.dataset.num_classes)
@@ -205,10 +205,10 @@ def _pool_and_test(config: TrialConfig, labels: Labels) -> tuple[Indices, Indice
 
 
 def authors_draw(seed: int, labels: Labels, kept: Indices, size: int, num_classes: int) -> Indices:
-    """The proxy images that the paper's code draws for a seed, in its order: the first few of each class on a walk.
+    """The proxy images that the paper's code draws for a seed, in its order: the first images of each class.
 
-    The walk goes along all test images in the order of torch's permutation for the seed, shuffled once more by numpy
-    with the same seed. It passes over images that are not among `kept`.
+    The test images are permuted by torch with the seed, and then shuffled by numpy with the same seed. Images that are
+    not in `kept` are skipped.
     """
     walk = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).numpy()
     np.random.RandomState(seed).shuffle(walk)
@@ -226,7 +226,7 @@ def authors_draw(seed: int, labels: Labels, kept: Indices, size: int, num_classe
 
 
 def _proxy(config: TrialConfig, pool: Indices, labels: Labels) -> Indices:
-    """The proxy set, from its pool. Proxies of growing size nest."""
+    """Draw the proxy set from its pool. A larger proxy set contains the smaller ones."""
     if not config.uses_proxy:
         return pool[:0]
     if draw := config.proxy.draw:

@@ -1,4 +1,4 @@
-"""Local training: E epochs of SGD over a plan of batches, on a flat vector."""
+"""Local training: E epochs of SGD on a flat vector, with batches that are planned in advance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ from fedbench.models import FlatModel
 
 @dataclass(frozen=True)
 class Plan:
-    """A client's batches of one round, drawn ahead: full [E, steps, B] and the ragged rest of each epoch [E, rest]."""
+    """The batches of a client in one round, as indices: full [E, steps, B], and a smaller last batch [E, rest]."""
 
     full: Tensor
     rest: Tensor
 
     @property
     def steps(self) -> int:
-        """How many batches there are."""
+        """The number of batches."""
         epochs, full, _ = self.full.shape
         return epochs * (full + bool(self.rest.shape[1]))
 
     @property
     def samples(self) -> int:
-        """How many samples there are in all batches."""
+        """The number of samples in all batches."""
         return self.full.numel() + self.rest.numel()
 
     def batches(self) -> Iterator[Tensor]:
-        """Index tensors in training order."""
+        """Yield the batches in training order."""
         for full, rest in zip(self.full.unbind(), self.rest.unbind(), strict=True):
             yield from full.unbind()
             if len(rest):
@@ -51,17 +51,17 @@ def draw_plan(
     device: torch.device,
     least: int = 1,
 ) -> Plan:
-    """Every epoch is a fresh shuffle of the whole shard; none is dropped but a rest smaller than `least`."""
+    """Draw a plan: every epoch is a new permutation of the shard; a last batch smaller than `least` is left out."""
     return cut_plan(on_device(draw_order(shard, epochs, rng), device), batch_size, least)
 
 
 def draw_order(shard: Indices, epochs: int, rng: np.random.Generator) -> Indices:
-    """The order of a client's samples [E, n]: a fresh shuffle in every epoch."""
+    """Draw the order of a client's samples [E, n]: a new permutation for every epoch."""
     return np.stack([rng.permutation(shard) for _ in range(epochs)])
 
 
 def cut_plan(order: Tensor, batch_size: int, least: int = 1) -> Plan:
-    """An order of samples [E, n], cut into batches."""
+    """Cut an order of samples [E, n] into batches; a last batch smaller than `least` is left out."""
     epochs, n = order.shape
     steps = n // batch_size
     cut = steps * batch_size
@@ -71,7 +71,7 @@ def cut_plan(order: Tensor, batch_size: int, least: int = 1) -> Plan:
 
 @dataclass(frozen=True)
 class Sgd:
-    """The local optimiser: v <- momentum v + g + weight_decay w; w <- w - lr v. lr is a 0-d tensor."""
+    """The local optimizer: v <- momentum v + g + weight_decay w; w <- w - lr v. lr is a 0-d tensor."""
 
     lr: Tensor
     momentum: float
@@ -84,23 +84,23 @@ class Sgd:
 
     @classmethod
     def of_round(cls, config: TrialConfig, round_: int, device: torch.device) -> "Sgd":
-        """The config's, with the learning rate of a round."""
+        """The optimizer that a config describes, with the learning rate of a round."""
         clients, lr = config.clients, round_lr(config, round_)
         rate = torch.full((), lr, device=device, dtype=config.numbers.dtype)
         return cls(rate, clients.momentum, clients.weight_decay)
 
 
 def round_lr(config: TrialConfig, t: int) -> float:
-    """Lr * lr_decay^(t - 1) in round t = 1, 2, ..."""
+    """The learning rate in round t = 1, 2, ...: lr * lr_decay^(t - 1)."""
     return config.clients.lr * config.clients.lr_decay ** (t - 1)
 
 
 def local_train(
     model: FlatModel, samples: Samples, plan: Plan, sgd: Sgd, velocity: Tensor, correction: Correction | None
 ) -> Tensor:
-    """Train `model` in place along the plan; `velocity` [P] is updated in place too.
+    """Train `model` on the batches of a plan; the model and `velocity` [P] are updated in place.
 
-    Returns the mean loss over all samples seen, a 0-d tensor on the device: nothing here waits for the device.
+    Return the mean loss over all samples as a 0-d tensor, without waiting for the device.
     """
     model.train()
     total = torch.zeros((), device=velocity.device, dtype=torch.float64)
@@ -118,9 +118,10 @@ def train_step(
     correction: Correction | None,
     total: Tensor,
 ) -> None:
-    """One step of SGD on the samples in `index` [B]; adds B times their mean loss to `total`, a 0-d float64.
+    """Take one step of SGD on the samples in `index` [B], and add B times their mean loss to `total`, a 0-d float64.
 
-    All that lives on is written in place: the model's vectors, `velocity` [P] and `total`. So a step can be captured.
+    The model's vectors, `velocity` [P] and `total` are written in place, so that the step can be captured as a CUDA
+    graph.
     """
     w, grad = model.w, model.grad
     x, y = samples.batch(index)
@@ -136,17 +137,17 @@ def train_step(
 
 
 def mean_gradient(w: Tensor, trained: Tensor, before: Tensor, after: Tensor, sgd: Sgd, steps: float) -> Tensor:
-    """The mean of the gradients g_s that led from w to `trained` in some steps [P], whatever the momentum.
+    """The mean of the gradients g_s [P] of the K = `steps` steps of SGD with momentum rho that led from w to `trained`.
 
     From v_s = rho v_(s-1) + g_s and w - w_K = lr sum_s v_s follows
-    sum_s g_s = (1 - rho) (w - w_K) / lr + rho (v_K - v_0), with v_0 and v_K the velocity before and after.
+    sum_s g_s = (1 - rho) (w - w_K) / lr + rho (v_K - v_0), where v_0 and v_K are the velocity before and after.
     """
     total = (w - trained).mul_((1 - sgd.momentum) / sgd.lr)
     return total.add_(after - before, alpha=sgd.momentum).div_(max(steps, 1.0))
 
 
 def correct(grad: Tensor, w: Tensor, correction: Correction) -> None:
-    """Grad += linear + mu d + pull d / |d|, d = w - anchor, then cut its norm to `clip`; all [P], in place, no sync."""
+    """Add linear + mu d + pull d / |d| with d = w - anchor to grad, then clip its norm. All [P], in place, no sync."""
     if correction.linear is not None:
         grad.add_(correction.linear)
     if correction.mu and correction.anchor is not None:

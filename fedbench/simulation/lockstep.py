@@ -1,4 +1,4 @@
-"""Runs that differ in their seed, in lockstep: what one suggestion of a search is scored by."""
+"""Runs with different seeds in lockstep, whose mean score is the objective of a search's suggestion."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,11 @@ from fedbench.simulation.record import Record
 
 
 class Step(NamedTuple):
-    """One round of all runs: the mean score so far (None where the round is not scored), or why one run diverged.
+    """The result of one round of all runs.
 
-    last: whether it was the last round.
+    score: mean score over the last rounds and all runs, None if the round was not evaluated.
+    diverged: the reason if a run has diverged.
+    last: whether this was the last round.
     """
 
     round: int
@@ -23,7 +25,7 @@ class Step(NamedTuple):
 
 
 class Lockstep:
-    """Several runs in one process, a round of each at a time; none knows of the others."""
+    """Several independent runs in one process, which advance together round by round."""
 
     def __init__(
         self, configs: Sequence[TrialConfig], metric: str, data_dir: Path | None = None, rounds: int | None = None
@@ -33,11 +35,11 @@ class Lockstep:
 
     @property
     def done(self) -> bool:
-        """Whether all rounds have run, or a run has diverged."""
+        """Whether all rounds have been run or a run has diverged."""
         return any(simulation.done for simulation in self.simulations)
 
     def step(self) -> Step:
-        """Run one round of every run, up to the first that diverges."""
+        """Run one round of every run; stop at the first run that diverges."""
         for simulation in self.simulations:
             record = simulation.step()
             lost = record.test_loss is not None and getattr(record, self.metric) is None
@@ -50,7 +52,7 @@ class Lockstep:
 
 
 def recent_mean(history: Sequence[Record], metric: str, rounds: int) -> float | None:
-    """The mean of a metric over the last rounds so far, as the final score is taken; None in an unscored round."""
+    """The mean of a metric over the last `rounds` rounds; None if the last round was not evaluated."""
     now = history[-1].round
     if getattr(history[-1], metric) is None:
         return None

@@ -33,18 +33,20 @@ from fedbench.simulation.local import Sgd, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
 from fedbench.simulation.plans import Plans
 from fedbench.simulation.record import Record, columns
-from fedbench.simulation.updates import checked, corrected, started
+from fedbench.simulation.updates import checked_correction, checked_start, checked_update
 
 
 @dataclass
 class RunState:
-    """Everything that lives on from one round to the next, and so everything a checkpoint holds.
+    """The state of a run between two rounds, which is also the content of a checkpoint.
 
-    w [P], buffers [Q]: the global model, in the order that `FlatModel` states (`Simulation.module` gives it as a
-    module); velocity: the n clients' momentum [P], where kept;
-    client_buffers: their running statistics [Q], where kept; method: the method's own state;
-    scored [P]: the model to score, where it is not w.
-    No tensor in here is ever written to, only replaced: clients that have not taken part yet share one.
+    w [P], buffers [Q]: the global model in the element order of `FlatModel`; `Simulation.module` converts it.
+    velocity: momentum [P] of each of the n clients, None if it is reset in every round.
+    client_buffers: running statistics [Q] of each client, None if clients start from the server's.
+    method: state of the aggregation method.
+    scored [P]: model that is evaluated, None if that is w.
+
+    Tensors of a state are never written to, only replaced, because clients that have not taken part yet share them.
     """
 
     round: int
@@ -58,19 +60,21 @@ class RunState:
 
     @property
     def model(self) -> Tensor:
-        """The model that is scored [P]."""
+        """The model that is evaluated [P]."""
         return self.w if self.scored is None else self.scored
 
     def draft(self) -> "RunState":
-        """A state for a round to fill in: lists of its own, the same tensors."""
+        """A copy that a round can change: the lists are copied, the tensors are shared."""
         velocity, buffers = (None if kept is None else list(kept) for kept in (self.velocity, self.client_buffers))
         return replace(self, velocity=velocity, client_buffers=buffers, history=list(self.history))
 
 
 class Trained(NamedTuple):
-    """A cohort after local training: W [m, P], B [m, Q], mean losses [m] and steps of SGD [m], both float64.
+    """A cohort after local training.
 
-    gradients [m, P]: the mean of each client's, where the method asks for them.
+    W [m, P], B [m, Q]: models and running statistics of the clients.
+    losses [m], steps [m]: mean training losses and numbers of SGD steps, float64.
+    gradients [m, P]: mean gradient of each client, None unless the method's `reports` ask for it.
     """
 
     W: Tensor
@@ -81,13 +85,13 @@ class Trained(NamedTuple):
 
 
 class Simulation:
-    """One federated run, a round a `step`. All that changes is in `state`.
+    """One federated run. `step` runs a round; everything that a round changes is in `state`.
 
-    earlier: the environments that it has been in before it was resumed from a checkpoint, in order.
+    earlier: environments in which the run was computed before it was resumed from a checkpoint, in order.
     """
 
     def __init__(self, config: TrialConfig, data_dir: Path | None = None) -> None:
-        columns()  # all names differ
+        columns()  # raises an error if two columns have the same name
         self.config = config
         self.earlier: list[Environment] = []
         self.device = pick_device(config.run.device)
@@ -98,7 +102,7 @@ class Simulation:
             network = (config.model, dataset.shape, dataset.num_classes)
             self.model = initial(*network, config.seed, self.device, config.numbers, config.init.draw)
             single = needs_two(*network)
-            self.least_batch = 2 if single else 1  # a rest of one sample is left out where the model cannot take it
+            self.least_batch = 2 if single else 1  # a last batch of one sample is left out if the model needs two
             self.method = METHODS.get(config.method.name)(config.method)
             proxy = self.federation.proxy
             self.proxy = proxy_data(proxy, config, self.least_batch) if proxy else None
@@ -116,19 +120,18 @@ class Simulation:
             buffers=buffers,
             velocity=[torch.zeros_like(w)] * n if keep else None,
             client_buffers=None if self.config.bn == "average" else [buffers] * n,
-            method=started(self.method, n, w),
+            method=checked_start(self.method, n, w),
         )
 
     @property
     def num_clients(self) -> int:
-        """All clients, the proxy set among them where it is one."""
+        """The number of all clients, including the proxy set if it takes part as a client."""
         return len(self.federation.split.shards)
 
     def module(self) -> nn.Module:
-        """The model that was scored in the last round, as a plain module in eval mode: weights and running statistics.
+        """A copy of the model that was last evaluated, as a plain module in eval mode.
 
-        It is a copy on the run's device, in the dtype of the run's vectors (float32 for tf32 and bfloat16), with
-        torch's usual memory layout; nothing that is done to it reaches the run.
+        It is on the run's device and has the dtype of the run's vectors (float32 for tf32 and bfloat16).
         """
         config, state = self.config, self.state
         module = built(config.model, config.dataset.shape, config.dataset.num_classes, config.seed)
@@ -138,12 +141,12 @@ class Simulation:
 
     @property
     def done(self) -> bool:
-        """Whether all rounds have run, or the run has diverged."""
+        """Whether all rounds have been run or the run has diverged."""
         history = self.state.history
         return self.state.round >= self.config.rounds or bool(history and history[-1].diverged)
 
     def step(self) -> Record:
-        """Run one round: sample, train, aggregate, evaluate, record; all of it or, if it is interrupted, nothing."""
+        """Run one round: sample, train, aggregate, evaluate, record. An interrupted round leaves `state` unchanged."""
         before = self.state
         try:
             self.state = before.draft()
@@ -165,8 +168,8 @@ class Simulation:
         started = self._now()
         trained = self.train_cohort(t, clients)
         if config.all_train:
-            self.train_cohort(t, self.others(clients))  # the server sees nothing of it, but they keep their momentum
-        if t < config.rounds:  # while the device trains
+            self.train_cohort(t, self.others(clients))  # updates their momentum and statistics; nothing is sent
+        if t < config.rounds:  # the host draws the next plans while the device trains
             self.plans.draw(t + 1, range(self.num_clients) if config.all_train else self.clients_of(t + 1))
         W, losses, ended = trained.W, trained.losses, self._now()
         p = on_device(sizes / sizes.sum(), W.device, W.dtype)
@@ -176,11 +179,11 @@ class Simulation:
 
         if reason := corrupt_updates(self, t, clients, trained):
             return replace(record, diverged=f"round {t}: {reason}")
-        ended = self._now()  # the server's time starts when it has got everything
+        ended = self._now()  # the server starts when it has received all models
         cohort = self.cohort(t, clients, p, trained)
         server = self.server(t)
         with seeded(torch_seed(config.seed, "server", t), self.device):
-            update = checked(self.method.aggregate, cohort, state.method, server)
+            update = checked_update(self.method.aggregate, cohort, state.method, server)
             buffers = aggregate_statistics(cohort, update, server)
         aggregated = self._now()
         record = replace(record, seconds_server=aggregated - ended)
@@ -194,7 +197,7 @@ class Simulation:
         return replace(record, seconds_eval=self._now() - aggregated)
 
     def cohort(self, t: int, clients: tuple[int, ...], p: Tensor, trained: Trained) -> Cohort:
-        """What the method gets to see of round t: of what clients know, only what it asked for."""
+        """The input of the method's aggregation in round t, with the client reports that the method asks for."""
         config, split, rows = self.config, self.federation.split, list(clients)
         return Cohort(
             round=t,
@@ -210,36 +213,36 @@ class Simulation:
             sizes=on_device(split.sizes[rows], self.device),
             work=local_work(config, t, trained.steps),
             layers=self.model.layers,
-            reported={name: self._told(name, rows, trained) for name in config.method.reports},
+            reported={name: self._report(name, rows, trained) for name in config.method.reports},
         )
 
-    def _told(self, name: Report, rows: list[int], trained: Trained) -> Tensor:
-        """What the cohort's clients report, a row each."""
+    def _report(self, name: Report, rows: list[int], trained: Trained) -> Tensor:
+        """A report of the cohort's clients, with one row per client."""
         if name == "class_counts":
             return on_device(self._class_counts[rows], self.device)
         if name == "loss":
             return trained.losses
-        assert trained.gradients is not None, "they are kept where the method asks for them"
+        assert trained.gradients is not None, "train_cohort computes them if the method asks for them"
         return trained.gradients
 
     def server(self, t: int) -> Server:
-        """The server's tools in round t."""
+        """The resources that the server offers to the method in round t."""
         seed = self.config.seed
         return Server(
             self.model, self.proxy, lambda purpose: generator(seed, f"server/{purpose}", t), self.engine.repeated
         )
 
     def clients_of(self, t: int) -> tuple[int, ...]:
-        """Who takes part in round t, the proxy set as the last where it is a client."""
+        """The clients that take part in round t; if the proxy set is a client, it is the last one."""
         proxy = (self.num_clients - 1,) if self.config.method.proxy_as_client else ()
         return sample_clients(self.config, t) + proxy
 
     def others(self, clients: tuple[int, ...]) -> tuple[int, ...]:
-        """The clients that are not among these."""
+        """All clients except the given ones."""
         return tuple(sorted(set(range(self.num_clients)).difference(clients)))
 
     def train_cohort(self, t: int, clients: tuple[int, ...]) -> Trained:
-        """Train every client of the cohort from the global model."""
+        """Train the given clients, starting from the global model."""
         config, state, model = self.config, self.state, self.model
         W = state.w.new_empty(len(clients), len(state.w))
         B = state.buffers.new_empty(len(clients), len(state.buffers))
@@ -254,7 +257,7 @@ class Simulation:
             rest = velocity.clone() if gradients is not None else velocity
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
             start = Start(state.w, statistics)
-            correction = corrected(self.method, state.method, client, state.w)
+            correction = checked_correction(self.method, state.method, client, state.w)
             with seeded(torch_seed(config.seed, purpose, t, client), self.device):
                 losses[row] = self.engine.train(plan, start, velocity, correction, sgd)
             W[row], B[row] = model.w, model.buffers
@@ -268,7 +271,7 @@ class Simulation:
         return Trained(W, B, losses, steps, gradients)
 
     def score(self, record: Record) -> Record:
-        """Evaluate the global model on the test set, and on the validation set if there is one, where due."""
+        """Evaluate the global model on the test set and the validation set, if this round is to be evaluated."""
         config, state = self.config, self.state
         if record.round % config.eval_every and record.round <= config.rounds - LAST_ROUNDS:
             return record
@@ -282,10 +285,10 @@ class Simulation:
         return replace(record, validation_accuracy=score.accuracy, validation_loss=score.loss)
 
     def traffic(self) -> tuple[int, int]:
-        """Bytes that the whole cohort sends up and receives in one round.
+        """Bytes that the whole cohort sends to the server and receives from it in one round.
 
-        Running statistics travel up unless the server makes its own (`bn=proxy`), and down only under `average`;
-        some methods send further vectors.
+        Clients send their running statistics unless the server estimates them (`bn=proxy`), and receive them only
+        under `bn=average`. Some methods exchange further vectors.
         """
         parameters, statistics = len(self.state.w), len(self.state.buffers)
         rule, item, m = self.config.bn, self.state.w.element_size(), self.config.participants
@@ -296,7 +299,7 @@ class Simulation:
 
     @cached_property
     def _class_counts(self) -> NDArray[np.int64]:
-        """How many samples of each class every client has, by the labels that it has [n, classes]."""
+        """The number of samples of each class of each client, by its labels after corruption [n, classes]."""
         split, labels = self.federation.split, self.federation.train.labels.cpu().numpy()
         own = zip(split.shards, split.holdout, strict=True)
         classes = self.config.dataset.num_classes
@@ -309,19 +312,19 @@ class Simulation:
 
 
 def simulate(config: TrialConfig, data_dir: Path | None = None) -> Iterator[Record]:
-    """Run one whole federated run, a record a round; ends early, with a record that says so, if it diverges."""
+    """Run one federated run and yield a record per round. If it diverges, it ends with a record of the reason."""
     yield from rounds(Simulation(config, data_dir))
 
 
 def sample_clients(config: TrialConfig, t: int) -> tuple[int, ...]:
-    """The cohort of round t: m of n clients, uniform without replacement, sorted by id; the same for every method."""
+    """Sample the m of n clients of round t uniformly without replacement, sorted by id, the same for every method."""
     purpose = numbered("participation", config.participation.draw)
     order = generator(config.seed, purpose, t).permutation(config.clients.count)
     return tuple(sorted(int(client) for client in order[: config.participants]))
 
 
 def local_work(config: TrialConfig, t: int, steps: Tensor) -> LocalWork:
-    """The recipe of local training in round t, with the steps that each client took [m]."""
+    """The settings of local training in round t, with the number of steps of each client [m]."""
     clients = config.clients
     return LocalWork(
         steps=steps,
@@ -336,7 +339,10 @@ def local_work(config: TrialConfig, t: int, steps: Tensor) -> LocalWork:
 
 
 def proxy_data(samples: Samples, config: TrialConfig, least: int = 1) -> ProxyData:
-    """The proxy set, ready to be fed, with its way of drawing batches; a rest smaller than `least` is left out."""
+    """The proxy set as the server uses it, with a function that draws batches.
+
+    A last batch smaller than `least` is left out.
+    """
     labels = samples.labels.cpu().numpy()
     counts = np.bincount(labels, minlength=config.dataset.num_classes)
     weights = 1 / (counts[labels] * np.count_nonzero(counts))
@@ -351,8 +357,11 @@ def proxy_data(samples: Samples, config: TrialConfig, least: int = 1) -> ProxyDa
 
 
 def non_finite(clients: tuple[int, ...], losses: Tensor, W: Tensor) -> str | None:
-    """Which clients ended in non-finite numbers, or None: one sync for the whole cohort where all is well."""
-    suspect = ~(torch.isfinite(losses) & torch.isfinite(W.sum(1)))  # a sum is quick, but may overflow by itself
+    """A message with the clients whose loss or weights are not finite, None if all are finite.
+
+    If all are finite, this waits for the device only once.
+    """
+    suspect = ~(torch.isfinite(losses) & torch.isfinite(W.sum(1)))  # a sum is fast, but may overflow for finite weights
     rows = [row for row, flag in enumerate(suspect.tolist()) if flag]
     bad = [clients[row] for row in rows if not (torch.isfinite(losses[row]) & torch.isfinite(W[row]).all())]
     return f"non-finite loss or weights after local training of client {', '.join(map(str, bad))}" if bad else None

@@ -1,4 +1,4 @@
-"""Asking every indicator what it sees: of a round, and of the final model."""
+"""Calls all indicators after every round and at the end of a run, and validates what they return."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
@@ -23,42 +23,43 @@ if TYPE_CHECKING:
 
 
 def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Update, buffers: Tensor) -> Record:
-    """Add what every indicator records of a round that led to the model update.w [P] with statistics [Q]."""
-    moment = RoundMoment(**_here(simulation, record.round, update.w, buffers), cohort=cohort, update=update)
+    """Add to a record what the indicators record of the round, whose new model is update.w [P] with `buffers` [Q]."""
+    moment = RoundMoment(**_context(simulation, record.round, update.w, buffers), cohort=cohort, update=update)
     values, tables = dict[str, float | None](), dict[str, Rows]()
     for _, indicator in INDICATORS.items():
         with _named(indicator, "observe"):
             seen = indicator.observe(simulation.config.indicators, moment)
-        if complaint := _complaint(indicator, seen):
-            raise UserError(f"indicator '{indicator.name}': observe {complaint}")
+        if problem := _problem(indicator, seen):
+            raise UserError(f"indicator '{indicator.name}': observe {problem}")
         _check(indicator, "column", seen.values, {column.name for column in indicator.columns()})
         _check(indicator, "table", seen.tables, indicator.tables)
         values |= seen.values
         tables |= seen.tables
     if extra := sorted(set(update.metrics) - set(simulation.method.announced())):
         method = simulation.config.method.name
-        raise UserError(f"method '{method}' records '{extra[0]}' without announcing it in its metrics")
+        raise UserError(f"method '{method}' records '{extra[0]}' without declaring it in its metrics")
     values |= {name: float(value) for name, value in update.metrics.items()}
     weights = () if update.lambda_ is None else tuple(update.lambda_.tolist())
     return replace(record, lambda_=weights, indicators=values, tables=tables)
 
 
 def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], Rows]]:
-    """What the final model shows: (columns, rows) by table."""
+    """The tables that indicators compute from the final model, as (columns, rows) by name."""
     tables, state = dict[str, tuple[tuple[str, ...], Rows]](), simulation.state
     with exact(simulation.config.run, simulation.device):
         for _, indicator in INDICATORS.items():
-            moment = Moment(**_here(simulation, state.round, state.model, state.buffers))
+            moment = Moment(**_context(simulation, state.round, state.model, state.buffers))
             with _named(indicator, "conclude"):
                 seen = indicator.conclude(simulation.config.indicators, moment)
-            if complaint := _misshapen(seen, indicator.final_tables):
-                raise UserError(f"indicator '{indicator.name}': conclude {complaint}")
+            if problem := _table_problem(seen, indicator.final_tables):
+                raise UserError(f"indicator '{indicator.name}': conclude {problem}")
             _check(indicator, "final table", seen, indicator.final_tables)
             tables |= {name: (indicator.final_tables[name], rows) for name, rows in seen.items()}
     return tables
 
 
-def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> dict[str, Any]:
+def _context(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> dict[str, Any]:
+    """The fields of a `Moment` for a model w [P] with running statistics [Q]."""
     config, federation = simulation.config, simulation.federation
 
     def predict(w: Tensor, buffers: Tensor, samples: Samples = federation.test) -> Iterator[tuple[Tensor, Tensor]]:
@@ -78,7 +79,7 @@ def _here(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> 
 
 @contextmanager
 def _named(indicator: Indicator[Any], what: str) -> Iterator[None]:
-    """Let an exception of an indicator name it; those of the file system are not its own."""
+    """Convert an indicator's exceptions to a UserError that names it, except for errors of the file system."""
     try:
         yield
     except OSError:
@@ -88,8 +89,8 @@ def _named(indicator: Indicator[Any], what: str) -> Iterator[None]:
         raise UserError(f"indicator '{indicator.name}': {what} failed ({describe_error(error)}{at})") from error
 
 
-def _complaint(indicator: Indicator[Any], seen: Any) -> str | None:
-    """What is wrong with an observation, if anything: its type, that of its numbers, or the shape of its tables."""
+def _problem(indicator: Indicator[Any], seen: Any) -> str | None:
+    """A message about a wrong type in an observation or a wrong shape of its tables, None if it is valid."""
     if not isinstance(seen, Observation):
         return f"must return an Observation, returned {type(seen).__name__}"
     if not isinstance(seen.values, Mapping):
@@ -97,11 +98,11 @@ def _complaint(indicator: Indicator[Any], seen: Any) -> str | None:
     for name, value in seen.values.items():
         if value is not None and not isinstance(value, Real):
             return f"gave a {type(value).__name__} for {name}; must be a number, or None where there is none"
-    return _misshapen(seen.tables, indicator.tables)
+    return _table_problem(seen.tables, indicator.tables)
 
 
-def _misshapen(tables: Any, headers: Mapping[str, tuple[str, ...]]) -> str | None:
-    """What is wrong with tables, if anything: they must be rows by table, each row as long as its header."""
+def _table_problem(tables: Any, headers: Mapping[str, tuple[str, ...]]) -> str | None:
+    """A message if tables are not rows by name, or if a row has not as many values as its header; else None."""
     if not isinstance(tables, Mapping):
         return f"must give rows by table, such as {{'name': [(1, 2)]}}, gave {type(tables).__name__}"
     for name, rows in tables.items():
@@ -117,6 +118,6 @@ def _misshapen(tables: Any, headers: Mapping[str, tuple[str, ...]]) -> str | Non
 
 
 def _check(indicator: Indicator[Any], what: str, seen: Any, declared: Any) -> None:
-    """What is recorded must have been announced, or no file and no plot would know of it."""
+    """Raise UserError if an indicator records a column or table that it does not declare."""
     if extra := sorted(set(seen) - set(declared)):
         raise UserError(f"indicator '{indicator.name}' records the {what} '{extra[0]}' without declaring it")

@@ -1,4 +1,4 @@
-"""The batches of a round's clients: drawn on the host before they are needed, moved to the device in one piece."""
+"""Plans of all clients' batches, drawn on the host in advance and moved to the device in one transfer."""
 
 from collections.abc import Sequence
 
@@ -13,20 +13,23 @@ from fedbench.simulation.local import Plan, cut_plan, draw_order
 
 
 class Plans:
-    """Of all clients of a run. A plan depends on (seed, round, client) alone: it does not matter when it is drawn."""
+    """Draws and holds the plans of all clients. A plan depends on (seed, round, client) alone."""
 
     def __init__(self, config: TrialConfig, shards: Sequence[Indices], device: torch.device, least: int) -> None:
         self.config, self.shards, self.device, self.least = config, shards, device, least
         self.drawn: dict[tuple[int, int], Plan] = {}
 
     def of(self, t: int, clients: Sequence[int]) -> list[Plan]:
-        """The plans of some clients in round t, drawn now unless they have been drawn ahead."""
+        """The plans of some clients in round t. They are drawn now unless they were drawn in advance."""
         if any((t, client) not in self.drawn for client in clients):
             self.draw(t, clients)
         return [self.drawn[t, client] for client in clients]
 
     def draw(self, t: int, clients: Sequence[int]) -> None:
-        """Draw plans of round t; those of the round before are kept, which may be run again. Nothing waits here."""
+        """Draw the plans of round t, without waiting for the device.
+
+        Plans of the previous round are kept, because an interrupted round is run again.
+        """
         seed, local = self.config.seed, self.config.clients
         purpose = numbered("batches", self.config.batches.draw)
         orders = [

@@ -1,4 +1,4 @@
-"""What one round leaves behind, and the one table of all columns that it may have."""
+"""The record of one round, and the declarations of all columns and tables that a record may have."""
 
 import math
 from collections.abc import Mapping
@@ -13,18 +13,20 @@ COLUMN = "column"  # the key under which a field of Record keeps its column
 
 
 def _column(name: str, label: str, default: float | None = None, factor: float = 1.0) -> Any:
-    """A field that is a column of rounds.csv."""
+    """Declare a field of Record that is a column of rounds.csv."""
     return field(default=default, metadata={COLUMN: Column(name, label, factor=factor, file="rounds")})
 
 
 @dataclass(frozen=True)
 class Record:
-    """One round. Accuracies are fractions; None means not evaluated, not defined, or diverged.
+    """The results of one round. Accuracies are fractions. None means not evaluated, not defined, or diverged.
 
-    train_loss: mean over the cohort of the clients' mean loss while they trained, by data size; seconds_eval: for
-    scoring and indicators; clients, lambda_, samples: the cohort, its weights and data sizes |D_i|; indicators: numbers
-    by column (each is an attribute, too: `record.gamma`); tables: rows by table, without the round;
-    diverged: the reason why the run ends here, if it does.
+    train_loss: mean training loss of the cohort's clients, weighted by data size.
+    seconds_eval: time for evaluation and indicators.
+    clients, lambda_, samples: ids of the cohort's clients, their weights and data sizes |D_i|.
+    indicators: numbers by column. Each is also an attribute, such as `record.gamma`.
+    tables: rows by table, without the round.
+    diverged: reason why the run ends with this round, None if it does not.
     """
 
     round: int
@@ -44,7 +46,7 @@ class Record:
     diverged: str | None = None
 
     def __post_init__(self) -> None:
-        """NaN and infinity never get into a record: what is not a number is None."""
+        """Replace NaN and infinity by None."""
         for item in fields(self):
             if COLUMN in item.metadata:
                 object.__setattr__(self, item.name, _finite(getattr(self, item.name)))
@@ -53,7 +55,7 @@ class Record:
         object.__setattr__(self, "tables", tables)
 
     def __getattr__(self, name: str) -> float | None:
-        """What an indicator found; None where it was not computed in this round."""
+        """An indicator's number by the name of its column; None if it was not computed in this round."""
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self.indicators or name in columns():
@@ -61,18 +63,21 @@ class Record:
         raise AttributeError(unknown("column or indicator", name, columns()))
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields by name, made of plain types."""
+        """All fields by name, as plain types."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def numbers(self) -> dict[str, float]:
-        """Every number of this round by its column's name."""
+        """All numbers of this round by the names of their columns, without those that are None."""
         own = {item.name: getattr(self, item.name) for item in fields(self) if COLUMN in item.metadata}
         numbers = {**own, **self.indicators}
         return {name: numbers[name] for name in columns() if numbers.get(name) is not None}
 
 
 def columns() -> dict[str, Column]:
-    """Every number that a round may have: the record's own, then each indicator's."""
+    """All columns that a record may have, by name: its fields, then those of indicators and methods.
+
+    Raise ConfigError if two columns have the same name.
+    """
     known = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
     known += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
     own_of_methods = {name: label for _, method in METHODS.items() for name, label in method.metrics.items()}
@@ -80,23 +85,26 @@ def columns() -> dict[str, Column]:
     by_name = {column.name: column for column in known}
     own = [item.name for item in fields(Record) if COLUMN not in item.metadata]
     if twice := [column.name for column in known if by_name[column.name] is not column or column.name in own]:
-        raise ConfigError(f"two columns are called '{twice[0]}', one of an indicator or a method; choose another name")
+        raise ConfigError(
+            f"column '{twice[0]}': the name is used by two of the record, indicators and methods; choose another name"
+        )
     return by_name
 
 
 def round_columns(validation: bool) -> list[str]:
-    """The header of rounds.csv: the round, then its columns; validation scores where there are any."""
+    """The header of rounds.csv: the round and its columns, with those of the validation set if there is one."""
     names = [name for name, column in columns().items() if column.file == "rounds"]
     return ["round", *(name for name in names if validation or not name.startswith("validation_"))]
 
 
 def tables() -> dict[str, tuple[str, ...]]:
-    """The further tables with rows of every round: their columns, the round first."""
-    further = {name: header for _, indicator in INDICATORS.items() for name, header in indicator.tables.items()}
-    return {"indicators": ("round", "name", "value")} | {name: ("round", *header) for name, header in further.items()}
+    """The headers of all tables that have rows for every round, by name. The first column is the round."""
+    declared = {name: header for _, indicator in INDICATORS.items() for name, header in indicator.tables.items()}
+    return {"indicators": ("round", "name", "value")} | {name: ("round", *header) for name, header in declared.items()}
 
 
 def _finite(value: Any) -> Any:
+    """The value, or None for a float that is NaN or infinite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

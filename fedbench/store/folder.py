@@ -17,7 +17,7 @@ from fedbench.config import TrialConfig
 from fedbench.config.resolve import without_obsolete
 from fedbench.indicators.heterogeneity import partition_heterogeneity
 from fedbench.simulation import Callback, Record, Simulation
-from fedbench.simulation.environment import Environment, environment, route
+from fedbench.simulation.environment import Environment, environment, environment_history
 from fedbench.simulation.observe import final_tables
 from fedbench.simulation.record import columns, round_columns, tables
 from fedbench.store.mark import LARGEST, read_summary
@@ -101,7 +101,7 @@ class TrialFolder(Callback[Simulation, Record]):
         The checkpoint that it was resumed from tells that; else what the folder holds from before.
         """
         path, now = self.path / "environment.json", environment(simulation)
-        before = route(simulation)[:-1]
+        before = environment_history(simulation)[:-1]
         if not simulation.earlier:
             with suppress(OSError, ValueError, AttributeError):
                 stored: Environment = json.loads(path.read_text())

@@ -16,7 +16,7 @@ from fedbench.methods import METHODS, Cohort, Update, geometry
 from fedbench.methods import robust as shared
 from fedbench.methods.base import State
 from fedbench.simulation import Simulation
-from fedbench.simulation.updates import checked
+from fedbench.simulation.updates import checked_update
 from tests.methods.helpers import make_cohort, tiny_cohort, tiny_server
 
 Make = Callable[..., TrialConfig]
@@ -39,7 +39,7 @@ def aggregate(name: str, cohort: Cohort, state: State | None = None, **settings:
     """One round, held to what a method promises."""
     method = method_of(name, **settings)
     state = method.start(cohort.num_clients, cohort.w) if state is None else state
-    return checked(method.aggregate, cohort, state, SERVER)
+    return checked_update(method.aggregate, cohort, state, SERVER)
 
 
 def cohort_of(m: int = M, seed: int = 0, **changes: Any) -> Cohort:
@@ -296,7 +296,7 @@ def test_running_statistics_are_left_to_the_rule_for_them_or_follow_the_same_rul
     server = tiny_server(batch_norm=True)
     cohort = tiny_cohort(server, m=M, bn=bn)
     method = method_of(name)
-    update = checked(method.aggregate, cohort, method.start(M, cohort.w), server)
+    update = checked_update(method.aggregate, cohort, method.start(M, cohort.w), server)
     if name in BY_COORDINATE and bn != "proxy":
         assert update.buffers is not None
         assert bool((update.buffers >= cohort.B.min(0).values).all() & (update.buffers <= cohort.B.max(0).values).all())

@@ -195,7 +195,7 @@ def test_a_method_may_record_numbers_of_its_own(tiny: Make, monkeypatch: pytest.
         return replace(size_weighted(cohort), metrics={"heaviest": float(cohort.p.max())})
 
     monkeypatch.setattr(FedAvg, "aggregate", aggregate)
-    with pytest.raises(UserError, match="method 'fedavg' records 'heaviest' without announcing it in its metrics"):
+    with pytest.raises(UserError, match="method 'fedavg' records 'heaviest' without declaring it in its metrics"):
         next(iter(simulate(tiny())))
     monkeypatch.setattr(FedAvg, "metrics", {"heaviest": "largest weight"})
     records = list(simulate(tiny()))

@@ -163,7 +163,7 @@ def test_a_checkpoint_that_cannot_be_restored_costs_its_rounds_and_not_the_trial
     newest.write_bytes(checkpoint.save(other, tmp_path / "other").read_bytes())
     assert rounds_of(config, store) == [3, 4]
     (complaint,) = store.complaints
-    assert str(newest) in complaint and "passed over" in complaint
+    assert str(newest) in complaint and "skipped" in complaint
 
 
 def test_where_a_resumed_trial_was_before_is_stored_and_its_table_says_that_it_mixes(tmp_path: Path) -> None:

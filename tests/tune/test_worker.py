@@ -286,7 +286,7 @@ def test_a_checkpoint_that_was_passed_over_is_a_warning_of_the_command(tiny: Tin
         report = run(name, config)
     assert report["status"] == "done"
     (warning,) = report["warnings"]
-    assert warning.startswith(f"{bad}: a checkpoint that cannot be used is passed over")
+    assert warning.startswith(f"{bad}: a checkpoint that cannot be used is skipped")
 
 
 def test_a_node_keeps_the_checkpoints_of_trials_that_failed(cache: Path) -> None:

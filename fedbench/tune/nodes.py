@@ -107,6 +107,10 @@ class Nodes:
                 complaints.append(line)
         return complaints
 
+    def resources(self) -> list[dict[str, float]]:
+        """Return the resources of every node that may run trials."""
+        return [node["Resources"] for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self.refused]
+
 
 def without(nodes: Collection[str]) -> dict[str, Any]:
     """Return arguments for a placement group of one bundle that keeps away from some nodes."""

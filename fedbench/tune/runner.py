@@ -4,7 +4,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ from fedbench.tune.home import home_of
 from fedbench.tune.local import RayDied
 from fedbench.tune.nodes import Nodes, alive, ask, gpu_share
 from fedbench.tune.options import RunOptions, Score, StudyListener
-from fedbench.tune.shares import Shares
+from fedbench.tune.shares import Packing, Shares
 from fedbench.tune.versions import versions
 from fedbench.tune.worker import FederatedRun, tidy_node
 
@@ -67,9 +67,10 @@ def run_trials(
                 continue
             share = min(map(shares.of, ready))
             chosen = [hash_ for hash_ in ready if shares.of(hash_) == share]
-            queue = Queue([_tune_config(trials[hash_]) for hash_ in chosen], stop)
+            packing = packing_of(len(chosen), options, share, nodes)
+            queue = Queue([_tune_config(trials[hash_]) for hash_ in chosen], packing, stop)
             heard = ProgressCallback(listener, stop, shares, names)
-            fit(FederatedRun, queue, len(chosen), options, share, home, nodes, [heard, stop], stop)
+            fit(FederatedRun, queue, len(chosen), options, packing.at_once, home, nodes, [heard, stop], stop)
             stop.end()
             lost = any(hash_ not in listener.outcomes and hash_ not in listener.elsewhere for hash_ in chosen)
             if lost:
@@ -111,35 +112,26 @@ def fit(
     searcher: Searcher,
     count: int,
     options: RunOptions,
-    share: float,
+    at_once: int,
     home: str,
     nodes: Nodes,
     callbacks: list[tune.Callback],
     stopper: tune.Stopper,
-    at_once: int | None = None,
 ) -> None:
-    """Let Tune run what a searcher suggests, at most `count` trials, each with a share of a GPU.
-
-    at_once: how many suggestions there may be at a time; by default more than run, so that workers never wait.
-    """
+    """Let Tune run what a searcher suggests, at most `count` trials, and ask it for at most `at_once` at a time."""
     control_store = ControlStore()
-    have = ray.cluster_resources()
-    slots = options.slots(have.get("CPU", 1), have.get("GPU", 0), share)
-    waiting = PENDING_TO_GROW if options.autoscaling else max(PENDING, 2 * slots)
-    resources = {"CPU": options.cpus_per_trial, "GPU": share, **options.resources}
     tuner = tune.Tuner(
         trainable,
         param_space={
             "home": home,
             "command": options.study,
-            "resources": {name: amount for name, amount in resources.items() if amount or name == "CPU"},
             "refused": sorted(nodes.refused),
         },
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             num_samples=count,
             reuse_actors=True,
-            max_concurrent_trials=at_once or options.max_concurrent or waiting,
+            max_concurrent_trials=at_once,
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
@@ -164,6 +156,22 @@ def fit(
             if control_store.died:
                 raise RayDied("Ray has died") from error
             raise
+
+
+def packing_of(count: int, options: RunOptions, share: float, nodes: Nodes, *, ahead: bool = True) -> Packing:
+    """Return how some trials are distributed over the cluster, each with at least a share of a GPU.
+
+    They are spread over all GPUs unless other commands use these, too: then a large share could wait for ever.
+
+    ahead: whether more trials may be handed to Tune than run at a time, so that workers never wait.
+    """
+    have, resources = ray.cluster_resources(), {"CPU": options.cpus_per_trial, "GPU": share, **options.resources}
+    slots, gpus = options.slots(have.get("CPU", 1), have.get("GPU", 0), share), have.get("GPU", 0)
+    alone = nodes.started_here or ray.available_resources().get("GPU", 0) == gpus
+    if 0 < share < 1 < gpus and alone and not options.autoscaling:
+        return Packing(count, resources, slots, nodes.resources())
+    waiting = PENDING_TO_GROW if options.autoscaling else max(PENDING, 2 * slots)
+    return Packing(count, resources, (options.max_concurrent or waiting) if ahead else slots)
 
 
 def check_alive(home: Any) -> None:
@@ -195,6 +203,11 @@ def _tune_config(config: TrialConfig) -> dict[str, str]:
     return {"hash": config.hash, "label": label}
 
 
+def _share(trial: Any) -> float:
+    """Return the share of a GPU that a trial of Tune has."""
+    return float(trial.config["resources"].get("GPU", 0.0))
+
+
 def _trial_name(trial: Any) -> str:
     return str(trial.config["label"])
 
@@ -202,17 +215,18 @@ def _trial_name(trial: Any) -> str:
 class Queue(Searcher):
     """Hands out configs in their order, when Tune asks for the next one: no list of all trials is ever copied."""
 
-    def __init__(self, configs: list[dict[str, Any]], stop: "Stopping") -> None:
+    def __init__(self, configs: Iterable[dict[str, Any]], packing: Packing, stop: "Stopping") -> None:
         super().__init__(metric="round", mode="max")
-        self._configs, self._stop = iter(configs), stop
+        self._configs, self._packing, self._stop = iter(configs), packing, stop
 
     def suggest(self, trial_id: str) -> Any:
         """Return the next config, or that there is none."""
         following = None if self._stop.asked else next(self._configs, None)
-        return self.FINISHED if following is None else following
+        return self.FINISHED if following is None else {**following, "resources": self._packing.take(trial_id)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Do nothing: a callback follows what becomes of trials."""
+        """Let others have what the trial had of the cluster; a callback follows what becomes of trials."""
+        self._packing.ended(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
         """Save nothing: the store knows what is left."""
@@ -366,7 +380,7 @@ class ProgressCallback(tune.Callback):
             self.listener.warn(f"{result['reason']}; it gets no trials")
         elif status == "elsewhere":
             self.listener.held(hash_, result["reason"])
-        elif status == "failed" and (share := self.shares.grow(hash_, result["reason"])):
+        elif status == "failed" and (share := self.shares.grow(hash_, result["reason"], _share(trial))):
             self.again = True
             self.listener.stopped(hash_)
             self.listener.warn(f"{self.names[hash_]}: out of GPU memory; it is tried again with {share:g} of a GPU")

@@ -24,8 +24,8 @@ from fedbench.store.store import Store
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes, gpu_share
 from fedbench.tune.options import RunOptions, SearchListener
-from fedbench.tune.runner import check_alive, common, fit
-from fedbench.tune.shares import could_grow
+from fedbench.tune.runner import check_alive, common, fit, packing_of
+from fedbench.tune.shares import Packing, could_grow
 from fedbench.tune.watch import log
 from fedbench.tune.worker import OtherVersionError, Result, Worker, assigned_device, prepare
 
@@ -81,25 +81,34 @@ class OptunaSearcher(Searcher, tune.Stopper):
 
     A suggestion that is still running when everything is stopped is not told, so that the next command runs it again.
 
-    sampler: the kind of Optuna's sampler; share: of a GPU that a suggestion has, or 1 if it gets no more; one that runs
-    out of memory with less is put back like one whose process died, and `short_of_memory` says so; asked: returns the
-    signal that asks everything to stop, 0 if there was none.
+    sampler: the kind of Optuna's sampler; packing: what suggestions take of the cluster; grown: whether they have more
+    of a GPU than at first. If not, one that runs out of memory is put back like one whose process died, and
+    `short_of_memory` says so. asked: returns the signal that asks everything to stop, 0 if there was none.
     """
 
     def __init__(
-        self, suggestions: Suggestions, sampler: str, share: float, listener: SearchListener, asked: Callable[[], int]
+        self,
+        suggestions: Suggestions,
+        sampler: str,
+        packing: Packing,
+        grown: bool,
+        listener: SearchListener,
+        asked: Callable[[], int],
     ) -> None:
         super().__init__(metric="score", mode=suggestions.space.space.direction)
-        self.suggestions, self.sampler, self.share = suggestions, sampler, share
+        self.suggestions, self.sampler, self.packing, self.grown = suggestions, sampler, packing, grown
         self.listener, self.asked, self.short_of_memory = listener, asked, False
         self._trials: dict[str, optuna.Trial] = {}  # those that run, by Tune's name
+        self._shares: dict[str, float] = {}  # of a GPU, that they have
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """Return what a worker needs to know of the next suggestion."""
         space, arm = self.suggestions.space, self.suggestions.arm
         trial, settings = self.suggestions.ask(self.sampler)
-        self._trials[trial_id] = trial
+        self._trials[trial_id], resources = trial, self.packing.take(trial_id)
+        self._shares[trial_id] = resources.get("GPU", 0.0)
         return {
+            "resources": resources,
             "label": f"{arm.slug}-{trial.number}",
             "method": arm.label,
             "number": trial.number,
@@ -125,9 +134,11 @@ class OptunaSearcher(Searcher, tune.Stopper):
         trial = self._trials.pop(trial_id, None)
         if trial is None:  # Tune calls it again if storing the outcome has failed
             return
+        self.packing.ended(trial_id)
+        share = self._shares.pop(trial_id)
         if error or not result or "status" not in result:
             self._put_back(trial, "its error is in the ray folder")
-        elif result["status"] == "failed" and could_grow(self.share, result["reason"]):
+        elif result["status"] == "failed" and not self.grown and could_grow(share, result["reason"]):
             self.short_of_memory = True
             self._put_back(trial, result["reason"])
         else:
@@ -176,11 +187,10 @@ def search_arm(
             suggestions.reclaim(crashed=False)
             if (left := suggestions.left - listener.crashed) <= 0:
                 return
-            searcher = OptunaSearcher(suggestions, sampler, 1.0 if grown else share, listener, asked)
-            have = ray.cluster_resources()
             # No more are asked for than run at a time, since each profits from those that have ended.
-            at_once = options.slots(have.get("CPU", 1), have.get("GPU", 0), share)
-            fit(FederatedSuggestion, searcher, left, options, share, home, nodes, [], searcher, at_once)
+            packing = packing_of(left, options, share, nodes, ahead=False)
+            searcher = OptunaSearcher(suggestions, sampler, packing, grown, listener, asked)
+            fit(FederatedSuggestion, searcher, left, options, packing.at_once, home, nodes, [], searcher)
             if number := asked():
                 interrupt(number)
             check_alive(handle)

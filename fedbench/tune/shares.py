@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fedbench.base.memory import MAYBE_OUT_OF_MEMORY, out_of_memory
 
@@ -29,6 +29,61 @@ def share_of(trials: int) -> float:
     return math.floor(STEP / trials) / STEP
 
 
+def spread(trials: int, nodes: Sequence[Mapping[str, float]], resources: Mapping[str, float]) -> list[float]:
+    """Return the shares of a GPU with which so many trials are distributed evenly over all GPUs, in ascending order.
+
+    Ray fills one GPU before it uses the next one. So a trial that has one other on its GPU takes a half of it, and so
+    on, down to the share in `resources`. If they do not all fit at a time, there are as many shares as do.
+
+    nodes: the resources of every node; resources: those that one trial takes.
+    """
+    share = resources["GPU"]
+    most = int(1 / share + 1e-6)
+    others = {name: amount for name, amount in resources.items() if name != "GPU" and amount}
+    free = [min((int(node.get(name, 0) / amount) for name, amount in others.items()), default=trials) for node in nodes]
+    gpus = [(number, gpu) for number, node in enumerate(nodes) for gpu in range(int(node.get("GPU", 0)))]
+    on_gpu = dict.fromkeys(gpus, 0)
+    for _ in range(trials):
+        usable = [gpu for gpu in gpus if free[gpu[0]] and on_gpu[gpu] < most]
+        if not usable:
+            break
+        chosen = min(usable, key=lambda gpu: on_gpu[gpu])
+        on_gpu[chosen] += 1
+        free[chosen[0]] -= 1
+    return sorted(share if count == most else share_of(count) for count in on_gpu.values() for _ in range(count))
+
+
+class Packing:
+    """What each of some trials takes of the cluster, so that no GPU is idle while another one has several of them.
+
+    trials: how many there are; resources: what one of them takes at least; at_once: how many run at a time, at most;
+    nodes: the resources of the nodes over which they are spread, none if Ray is to distribute them.
+    """
+
+    def __init__(
+        self, trials: int, resources: Mapping[str, float], at_once: int, nodes: Sequence[Mapping[str, float]] = ()
+    ) -> None:
+        self.resources = {name: amount for name, amount in resources.items() if amount or name == "CPU"}
+        self._nodes, self._left = nodes, trials
+        self._shares: dict[str, float] = {}  # of those that run
+        self.at_once = len(spread(at_once, nodes, self.resources)) or at_once if nodes else at_once
+
+    def take(self, trial: str) -> dict[str, float]:
+        """Return the resources of a trial that is about to start."""
+        if not self._nodes:
+            return self.resources
+        even = Counter(spread(min(self._left, self.at_once), self._nodes, self.resources))
+        # Small shares first: Ray puts them together, and leaves whole GPUs to the large ones.
+        share = min((even - Counter(self._shares.values())).elements(), default=self.resources["GPU"])
+        self._shares[trial] = share
+        return {**self.resources, "GPU": share}
+
+    def ended(self, trial: str) -> None:
+        """Note that a trial does not run any more."""
+        self._left -= 1
+        self._shares.pop(trial, None)
+
+
 def gpu_types(nodes: Iterable[Mapping[str, float]]) -> Counter[str]:
     """How many GPUs of each type there are, by the resources of all nodes; those of unknown type are not counted."""
     types: Counter[str] = Counter()
@@ -51,15 +106,20 @@ class Shares:
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self._grown: set[str] = set()
+        self._grown: dict[str, float] = {}
 
     def of(self, hash_: str) -> float:
-        """That of a trial."""
-        return min(1.0, 2 * self.share) if hash_ in self._grown else self.share
+        """Return the share of a trial, at least."""
+        return self._grown.get(hash_, self.share)
 
-    def grow(self, hash_: str, reason: str) -> float | None:
-        """The share with which a trial that failed is tried again; None if memory was not why, or it was already."""
-        if hash_ in self._grown or not could_grow(self.share, reason):
+    def grow(self, hash_: str, reason: str, had: float | None = None) -> float | None:
+        """Return the share with which a trial that failed is tried again.
+
+        It is None if memory was not the reason, or if the trial was tried again already. had: the share with which it
+        failed, if that is not the one of all trials.
+        """
+        share = self.share if had is None else had
+        if hash_ in self._grown or not could_grow(share, reason):
             return None
-        self._grown.add(hash_)
-        return self.of(hash_)
+        self._grown[hash_] = min(1.0, 2 * share)
+        return self._grown[hash_]

@@ -4,10 +4,14 @@ from math import prod
 
 from fedbench.config import TrialConfig
 from fedbench.cost.speeds import Speeds
-from fedbench.cost.work import kept_numbers, parameter_count
+from fedbench.cost.work import kept_numbers, largest_layer, parameter_count
+from fedbench.simulation.evaluation import GPU_BATCH
 
 VECTORS = 6  # copies of the parameters that come and go: global model, gradient, aggregate and the like
 TWICE = 2  # what layers keep, and gradients of the same sizes on the way back
+# Bytes that cuBLAS takes, as deterministic products ask for: for the forward and the backward thread of torch, each on
+# torch's usual stream and on that of captures.
+WORKSPACES = 2 * 2 * 8 * 4096 * 1024
 
 
 def kept_models(config: TrialConfig) -> int:
@@ -22,7 +26,11 @@ def image_bytes(config: TrialConfig) -> float:
 
 
 def estimated_gpu_memory(config: TrialConfig, speeds: Speeds | None = None) -> float:
-    """Bytes that a trial reserves on a GPU: data, models, and a training step's, as measured where it was."""
+    """Return the bytes that a trial reserves on a GPU: for data, for models, and for a training step or for scoring.
+
+    What the last two take comes from `speeds`, if it was measured for the model. What CUDA itself takes for a process
+    is not among them.
+    """
     network = (config.model, config.dataset.shape, config.dataset.num_classes)
     item = config.numbers.dtype.itemsize
     measured = [
@@ -30,5 +38,9 @@ def estimated_gpu_memory(config: TrialConfig, speeds: Speeds | None = None) -> f
         for row in (speeds.rows if speeds and speeds.machine.device == "cuda" else ())
         if (row.model, row.precision) == (config.model, config.precision)
     ]
-    step = max(measured, default=TWICE * kept_numbers(*network) * config.clients.batch_size * item)
-    return image_bytes(config) + kept_models(config) * parameter_count(*network) * item + step
+    kept = image_bytes(config) + kept_models(config) * parameter_count(*network) * item
+    if measured:
+        return kept + max(measured)
+    step = TWICE * kept_numbers(*network) * config.clients.batch_size * item
+    scoring = largest_layer(*network) * min(GPU_BATCH, config.test_samples) * item
+    return kept + max(step, scoring) + WORKSPACES

@@ -25,7 +25,8 @@ NEARLY = 0.97  # of the best speed: where so much is reached with fewer trials a
 class Speeds:
     """All rows, model by model, and the hardware's own speed: FLOP/s in products of large matrices, by precision.
 
-    date: as YYYY-MM-DD; left_out: what could not be measured, and why.
+    date: as YYYY-MM-DD; left_out: what could not be measured, and why; context: bytes of GPU memory that CUDA itself
+    takes for a process; mps: whether NVIDIA's multi-process service was running.
     """
 
     date: str
@@ -33,6 +34,8 @@ class Speeds:
     matrices: dict[str, float]
     rows: tuple[Row, ...]
     left_out: dict[str, str]
+    context: int | None = None
+    mps: bool = False
 
     def best(self) -> Setting:
         """The setting in which all models together train fastest, in float32, with as few trials at once as nearly do.

@@ -54,6 +54,19 @@ def kept_numbers(model: str, shape: Shape, num_classes: int) -> int:
 
 
 @lru_cache
+def largest_layer(model: str, shape: Shape, num_classes: int) -> int:
+    """Return how many numbers the largest layer takes and gives for one image: what scoring has in memory at a time."""
+    sizes: list[int] = []
+    with without_memory():
+        module = build(model, shape, num_classes).eval()
+        for part in module.modules():
+            if not any(part.children()):
+                part.register_forward_hook(lambda _, given, out: sizes.append(given[0].numel() + out.numel()))
+        module(torch.zeros(BATCH, *shape))
+    return max(sizes) // BATCH
+
+
+@lru_cache
 def parameter_count(model: str, shape: Shape, num_classes: int) -> int:
     """How many parameters a model has."""
     with without_memory():

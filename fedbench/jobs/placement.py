@@ -40,7 +40,7 @@ def placement(
     if machine.gpus and share != 0:
         known = informed(options, configs, store, machine, runs)
         memory = known.gpu_memory or 0.0
-        share = share or share_of(trials_on_a_gpu(memory, machine.gpu_memory, known.gpu_trials))
+        share = share or share_of(trials_on_a_gpu(memory, machine.gpu_memory, known.gpu_trials, known.gpu_context))
     at_once = options.slots(machine.cpus, machine.gpus, share or 0.0)
     speeds = known_speeds(options.out, machine)
     if speeds is None or bool(share) != (machine.device == "cuda"):
@@ -53,7 +53,7 @@ def placement(
 def informed(
     options: RunOptions, configs: Sequence[TrialConfig], store: Store, machine: Machine, runs: int = 1
 ) -> RunOptions:
-    """Options with what is known of a trial's GPU memory, and of how many trials should share a GPU.
+    """Return options with what is known of GPU memory, and of how many trials should share a GPU.
 
     The memory is what stored trials of the same kind reserved, else an estimate. Where there cannot be any GPUs nothing
     is looked up: it takes a moment.
@@ -63,5 +63,8 @@ def informed(
     speeds, stored = known_speeds(options.out, machine), peak_gpu_memory(store)
     kinds = {(kind(config), config.precision): config for config in configs}
     each = (stored.get(kind_) or estimated_gpu_memory(config, speeds) for (kind_, _), config in kinds.items())
-    measured = speeds.best().at_once if speeds and machine.gpus else None
-    return replace(options, gpu_memory=runs * max(each, default=0.0), gpu_trials=measured)
+    memory = runs * max(each, default=0.0)
+    if not (speeds and machine.gpus):
+        return replace(options, gpu_memory=memory)
+    context = options.gpu_context if speeds.context is None else speeds.context
+    return replace(options, gpu_memory=memory, gpu_trials=speeds.best().at_once, gpu_context=context)

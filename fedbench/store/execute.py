@@ -13,6 +13,7 @@ from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore, save
 from fedbench.simulation.drive import rounds
+from fedbench.simulation.engines import CaptureFailed
 from fedbench.store.folder import TrialFolder
 from fedbench.store.leases import Lease
 from fedbench.store.mark import Status
@@ -80,8 +81,8 @@ def run_trial(
     whether to keep the final model beside the entry.
 
     An exception becomes an entry with its reason, and the next command tries the trial again from its last checkpoint.
-    Two kinds of exceptions are raised instead, since they say nothing about the trial: `Stopped`, and an OSError of the
-    file system, which then names a path.
+    Some exceptions are raised instead, since they say nothing about the trial: `Stopped`, `CaptureFailed` if that
+    warning is an error, and an OSError of the file system, which then names a path.
     """
     try:
         yield from _rounds(config, destination, data_dir, callbacks, device, mirror, save_model)
@@ -90,7 +91,7 @@ def run_trial(
             raise
         # A full disk does not say where.
         raise OSError(error.errno, error.strerror, str(destination.checkpoints(config.hash).parents[1])) from error
-    except Stopped:
+    except (Stopped, CaptureFailed):
         raise
     except Exception as error:
         if _from_file_system(error):

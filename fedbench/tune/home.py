@@ -37,11 +37,16 @@ class Home:
         self.shared = {"home_node": ray.get_runtime_context().get_node_id(), **shared}
         self._leases: dict[str, ExitStack] = {}
         self._stopping = False
+        self._uncaptured: set[str] = set()
         self._sent: dict[str, dict[str, Any]] = {}
 
     def common(self) -> dict[str, Any]:
         """Return what all trials of the command have in common."""
-        return self.shared
+        return {**self.shared, "uncaptured": sorted(self._uncaptured)}
+
+    def uncaptured(self, model: str) -> None:
+        """Note that the steps of a model cannot be captured; a worker that tries in vain has to end its process."""
+        self._uncaptured.add(model)
 
     def stop(self) -> None:
         """Let running trials stop after their round, and start no others."""

@@ -10,10 +10,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from fedbench.base.errors import UserError
 from fedbench.tune.fit import too_much
 from fedbench.tune.options import RunOptions
-from fedbench.tune.shares import ACCELERATOR, gpu_types, share_of, trials_on_a_gpu
+from fedbench.tune.shares import ACCELERATOR, Packing, gpu_types, share_of, trials_on_a_gpu
 from fedbench.tune.versions import complaint, versions
 
 ASK_SECONDS = 60.0
+PENDING = 16  # trials that wait for resources, at least
+PENDING_TO_GROW = 200  # the same where the cluster grows with what is asked for
 NODE_ID = "ray.io/node-id"  # a label that Ray gives every node
 Say = Callable[[str], None]
 
@@ -128,12 +130,16 @@ def check_fit(options: RunOptions, say: Say) -> None:
 
 
 def gpu_share(options: RunOptions, say: Say) -> float:
-    """Return the share of a GPU for each trial: the one that was asked for or, if the cluster has GPUs, a default."""
+    """Return the share of a GPU for each trial: the one that was asked for or, if torch can use GPUs, a default."""
     share = options.gpus_per_trial
     if share is None and not ray.cluster_resources().get("GPU", 0):
         return 0.0
     if share is None:
-        trials = trials_on_a_gpu(options.gpu_memory, smallest_gpu(), options.gpu_trials)
+        usable, smallest = gpus_of_torch()
+        if not usable:
+            say("--gpus-per-trial 0: torch can use none of the GPUs (for NVIDIA's it has to be a CUDA build)")
+            return 0.0
+        trials = trials_on_a_gpu(options.gpu_memory, smallest, options.gpu_trials, options.gpu_context)
         share = share_of(trials)
         say(f"--gpus-per-trial {share:g} ({trials} trials on a GPU)")
     types = gpu_types(node["Resources"] for node in ray.nodes() if node["Alive"])
@@ -145,11 +151,32 @@ def gpu_share(options: RunOptions, say: Say) -> float:
     return share
 
 
-def smallest_gpu() -> float | None:
-    """Return the bytes of the cluster's smallest GPU; None if a node cannot tell."""
+def packing_of(count: int, options: RunOptions, share: float, nodes: Nodes, *, ahead: bool = True) -> Packing:
+    """Return how some trials are distributed over the cluster, each with at least a share of a GPU.
+
+    They are spread over all GPUs unless other commands use these, too: then a large share could wait for ever.
+
+    ahead: whether more trials may be handed to Tune than run at a time, so that workers never wait.
+    """
+    have, resources = ray.cluster_resources(), {"CPU": options.cpus_per_trial, "GPU": share, **options.resources}
+    slots, gpus = options.slots(have.get("CPU", 1), have.get("GPU", 0), share), have.get("GPU", 0)
+    alone = nodes.started_here or ray.available_resources().get("GPU", 0) == gpus
+    if 0 < share < 1 < gpus and alone and not options.autoscaling:
+        return Packing(count, resources, slots, nodes.resources())
+    waiting = PENDING_TO_GROW if options.autoscaling else max(PENDING, 2 * slots)
+    return Packing(count, resources, (options.max_concurrent or waiting) if ahead else slots)
+
+
+def gpus_of_torch() -> tuple[bool, float | None]:
+    """Return whether torch can use a GPU on some node, and the bytes of the smallest one, None if that is not known.
+
+    Ray also counts GPUs that torch cannot use, such as Apple's. A node that does not answer may have usable ones.
+    """
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
-    known = [answer for answer in ask(nodes, gpu_memory).values() if answer is not None]
-    return min(known) if known and len(known) == len(nodes) else None
+    answers = ask(nodes, gpu_memory)
+    known = [answer for answer in answers.values() if answer is not None]
+    silent = len(answers) < len(nodes)
+    return bool(known) or silent, min(known) if known and len(known) == len(nodes) else None
 
 
 def gpu_memory() -> float | None:

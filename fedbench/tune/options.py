@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fedbench.tune.shares import CONTEXT
+
 UNSTORED = "not stored"  # how a trial ends that the file system has stopped: the next command goes on with it
+UNCAPTURED = "not captured"  # how a trial ends whose steps cannot be captured: it goes on in another process, without
 
 
 @dataclass(frozen=True)
@@ -14,11 +17,11 @@ class RunOptions:
 
     study: what is run, as Ray's dashboard names it; scale: at which scale; gpus_per_trial: a share, or None for as many
     trials on a GPU as fit and were measured to be best; gpu_memory, gpu_trials: bytes that the largest trial reserves,
-    and that number, where they are known; resources: further ones of Ray's, by name; environment: variables for
-    workers, some of them secret: they are sent, and never written down; ship: whether fedbench itself is sent to the
-    cluster; supervised: whether a parent starts this process again if it dies; checkpoints: the URI of a second place
-    for them, which may have a password in it and is sent likewise; save_model: whether to keep every trial's final
-    model.
+    and that number, where they are known; gpu_context: bytes that CUDA itself takes for each process; resources:
+    further ones of Ray's, by name; environment: variables for workers, some of them secret: they are sent, and never
+    written down; ship: whether fedbench itself is sent to the cluster; supervised: whether a parent starts this process
+    again if it dies; checkpoints: the URI of a second place for them, which may have a password in it and is sent
+    likewise; save_model: whether to keep every trial's final model.
     """
 
     out: Path
@@ -30,6 +33,7 @@ class RunOptions:
     gpus_per_trial: float | None = None
     gpu_memory: float | None = None
     gpu_trials: int | None = None
+    gpu_context: float = CONTEXT
     resources: Mapping[str, float] = field(default_factory=dict)
     max_concurrent: int | None = None
     max_failures: int = 3

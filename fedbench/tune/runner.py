@@ -22,8 +22,8 @@ from fedbench.store.leases import Watch
 from fedbench.store.store import Store
 from fedbench.tune.home import home_of
 from fedbench.tune.local import RayDied
-from fedbench.tune.nodes import Nodes, alive, ask, gpu_share
-from fedbench.tune.options import RunOptions, Score, StudyListener
+from fedbench.tune.nodes import Nodes, alive, ask, gpu_share, packing_of
+from fedbench.tune.options import UNCAPTURED, RunOptions, Score, StudyListener
 from fedbench.tune.shares import Packing, Shares
 from fedbench.tune.versions import versions
 from fedbench.tune.worker import FederatedRun, tidy_node
@@ -32,8 +32,6 @@ POLL_SECONDS = 1.0  # between two looks at trials that another command runs
 ASK_SECONDS = 5.0  # between two questions to the control store
 PING_SECONDS = 15.0  # for a Ray that is alive to answer
 TIDY_SECONDS = 20.0
-PENDING = 16  # trials that wait for resources, at least
-PENDING_TO_GROW = 200  # the same where the cluster grows with what is asked for
 
 
 def run_trials(
@@ -46,7 +44,8 @@ def run_trials(
     """Run all trials, by their hash; return when every one has ended, or its process has died too often.
 
     Trials whose process died are run again once the others have ended; so is, with twice the share of a GPU, one that
-    ran out of its memory. Trials that another command runs are left to it, and waited for. At the first Ctrl-C running
+    ran out of its memory, and, without captured steps, one whose capture failed. Trials that another command runs are
+    left to it, and waited for. At the first Ctrl-C running
     trials end their round and write a checkpoint, then KeyboardInterrupt is raised; at the second one, at once.
     """
     if not nodes.started_here and len(alive()) > 1 and not options.checkpoints:
@@ -102,6 +101,7 @@ def common(options: RunOptions, store: Store, nodes: Nodes) -> dict[str, Any]:
         "trackers": list(options.trackers),
         "environment": dict(options.environment),
         "threads": options.threads,
+        "gpu_context": options.gpu_context,
         "checkpoints": options.checkpoints,
         "save_model": options.save_model,
     }
@@ -156,22 +156,6 @@ def fit(
             if control_store.died:
                 raise RayDied("Ray has died") from error
             raise
-
-
-def packing_of(count: int, options: RunOptions, share: float, nodes: Nodes, *, ahead: bool = True) -> Packing:
-    """Return how some trials are distributed over the cluster, each with at least a share of a GPU.
-
-    They are spread over all GPUs unless other commands use these, too: then a large share could wait for ever.
-
-    ahead: whether more trials may be handed to Tune than run at a time, so that workers never wait.
-    """
-    have, resources = ray.cluster_resources(), {"CPU": options.cpus_per_trial, "GPU": share, **options.resources}
-    slots, gpus = options.slots(have.get("CPU", 1), have.get("GPU", 0), share), have.get("GPU", 0)
-    alone = nodes.started_here or ray.available_resources().get("GPU", 0) == gpus
-    if 0 < share < 1 < gpus and alone and not options.autoscaling:
-        return Packing(count, resources, slots, nodes.resources())
-    waiting = PENDING_TO_GROW if options.autoscaling else max(PENDING, 2 * slots)
-    return Packing(count, resources, (options.max_concurrent or waiting) if ahead else slots)
 
 
 def check_alive(home: Any) -> None:
@@ -350,7 +334,7 @@ def _detail(status: str, reason: str | None, scores: Mapping[str, Any]) -> str:
 
 
 class ProgressCallback(tune.Callback):
-    """Tells the listener what trials report to Tune. `again`: whether one is to be run with more GPU memory."""
+    """Tells the listener what trials report to Tune. `again`: whether one is to be run in another way than before."""
 
     def __init__(self, listener: StudyListener, stop: Stopping, shares: Shares, names: Mapping[str, RunName]) -> None:
         self.listener, self.stop, self.shares, self.names = listener, stop, shares, names
@@ -378,6 +362,10 @@ class ProgressCallback(tune.Callback):
         elif status == "refused":  # it is run again on a node that has the right versions
             self.listener.stopped(hash_)
             self.listener.warn(f"{result['reason']}; it gets no trials")
+        elif status == UNCAPTURED:
+            self.again = True
+            self.listener.stopped(hash_)
+            self.listener.warn(f"{self.names[hash_]}: {result['reason']}, in a new process")
         elif status == "elsewhere":
             self.listener.held(hash_, result["reason"])
         elif status == "failed" and (share := self.shares.grow(hash_, result["reason"], _share(trial))):

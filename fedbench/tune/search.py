@@ -19,15 +19,17 @@ from fedbench.base.signals import interrupt, stop_signals
 from fedbench.config import TrialConfig
 from fedbench.searches.suggestions import Suggestions
 from fedbench.simulation.drive import rounds
+from fedbench.simulation.engines import CaptureFailed
 from fedbench.simulation.lockstep import Lockstep
 from fedbench.store.store import Store
+from fedbench.tune.gpu import assigned_device, failed_captures_raised
 from fedbench.tune.home import home_of
-from fedbench.tune.nodes import Nodes, gpu_share
-from fedbench.tune.options import RunOptions, SearchListener
-from fedbench.tune.runner import check_alive, common, fit, packing_of
+from fedbench.tune.nodes import Nodes, gpu_share, packing_of
+from fedbench.tune.options import UNCAPTURED, RunOptions, SearchListener
+from fedbench.tune.runner import check_alive, common, fit
 from fedbench.tune.shares import Packing, could_grow
 from fedbench.tune.watch import log
-from fedbench.tune.worker import OtherVersionError, Result, Worker, assigned_device, prepare
+from fedbench.tune.worker import OtherVersionError, Result, Worker, prepare, run_settings
 
 
 class FederatedSuggestion(Worker):
@@ -41,19 +43,23 @@ class FederatedSuggestion(Worker):
         self._log("starts")
         round_, status, reason, score = 0, "done", "", dict[str, float]()
         try:
-            for step in rounds(self._runs(home, common)):
-                round_, score = step.round, {} if step.score is None else {"score": step.score}
-                if step.diverged:
-                    status, reason = "diverged", step.diverged
-                    break
-                self._log(f"round {round_}" + (f", score {step.score:.4g}" if score else ""))
-                if not step.last:
-                    yield {"round": round_, "status": "running", "reason": "", **score}
+            with failed_captures_raised():
+                for step in rounds(self._runs(home, common)):
+                    round_, score = step.round, {} if step.score is None else {"score": step.score}
+                    if step.diverged:
+                        status, reason = "diverged", step.diverged
+                        break
+                    self._log(f"round {round_}" + (f", score {step.score:.4g}" if score else ""))
+                    if not step.last:
+                        yield {"round": round_, "status": "running", "reason": "", **score}
         except GeneratorExit:
             self._log(f"stopped after round {round_}")
             raise
         except OtherVersionError:  # counts as a dead process: another node may run it
             raise
+        except CaptureFailed as error:
+            ray.get(home.uncaptured.remote(self.config["model"]))
+            status, reason, score = UNCAPTURED, str(error), {}
         except ConfigError as error:
             status, reason, score = "impossible", str(error), {}
         except Exception as error:
@@ -66,8 +72,9 @@ class FederatedSuggestion(Worker):
         prepare(home, common, at_home=ray.get_runtime_context().get_node_id() == common["home_node"])
         configs, share = [], self.config["resources"].get("GPU", 0.0)
         for settings in self.config["runs"]:
-            config = TrialConfig(**merge(settings, {"run": {"threads": common["threads"]}}))
-            configs.append(config.on(assigned_device(share)) if config.run.device == "auto" else config)
+            config = TrialConfig(**merge(settings, {"run": run_settings(self.config["model"], common)}))
+            automatic = config.run.device == "auto"
+            configs.append(config.on(assigned_device(share, common["gpu_context"])) if automatic else config)
         data_dir = Path(common["data_dir"]) if common["data_dir"] else None
         return Lockstep(configs, self.config["metric"], data_dir, self.config["score_rounds"])
 
@@ -83,7 +90,8 @@ class OptunaSearcher(Searcher, tune.Stopper):
 
     sampler: the kind of Optuna's sampler; packing: what suggestions take of the cluster; grown: whether they have more
     of a GPU than at first. If not, one that runs out of memory is put back like one whose process died, and
-    `short_of_memory` says so. asked: returns the signal that asks everything to stop, 0 if there was none.
+    `short_of_memory` says so; so is one whose steps cannot be captured, and `uncaptured` says so. asked: returns the
+    signal that asks everything to stop, 0 if there was none.
     """
 
     def __init__(
@@ -97,22 +105,26 @@ class OptunaSearcher(Searcher, tune.Stopper):
     ) -> None:
         super().__init__(metric="score", mode=suggestions.space.space.direction)
         self.suggestions, self.sampler, self.packing, self.grown = suggestions, sampler, packing, grown
-        self.listener, self.asked, self.short_of_memory = listener, asked, False
+        self.listener, self.asked = listener, asked
+        self.short_of_memory = self.uncaptured = False
         self._trials: dict[str, optuna.Trial] = {}  # those that run, by Tune's name
         self._shares: dict[str, float] = {}  # of a GPU, that they have
+        self._ends: dict[str, dict[str, Any]] = {}  # the last reports of those that have ended
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """Return what a worker needs to know of the next suggestion."""
         space, arm = self.suggestions.space, self.suggestions.arm
         trial, settings = self.suggestions.ask(self.sampler)
-        self._trials[trial_id], resources = trial, self.packing.take(trial_id)
+        runs, resources = space.suggestion_settings(settings), self.packing.take(trial_id)
+        self._trials[trial_id] = trial
         self._shares[trial_id] = resources.get("GPU", 0.0)
         return {
             "resources": resources,
             "label": f"{arm.slug}-{trial.number}",
+            "model": TrialConfig(**runs[0]).model,
             "method": arm.label,
             "number": trial.number,
-            "runs": space.suggestion_settings(settings),
+            "runs": runs,
             "metric": space.space.metric,
             "score_rounds": space.score_rounds(arm),
         }
@@ -123,6 +135,8 @@ class OptunaSearcher(Searcher, tune.Stopper):
         if score is not None:
             trial.report(score, result["round"])
         self.listener.update(trial.number, result["round"], score)
+        if result["status"] != "running":
+            self._ends[trial_id] = result
         return result["status"] == "running" and score is not None and trial.should_prune()
 
     def stop_all(self) -> bool:
@@ -135,11 +149,14 @@ class OptunaSearcher(Searcher, tune.Stopper):
         if trial is None:  # Tune calls it again if storing the outcome has failed
             return
         self.packing.ended(trial_id)
-        share = self._shares.pop(trial_id)
-        if error or not result or "status" not in result:
+        share, result = self._shares.pop(trial_id), self._ends.pop(trial_id, None if error else result)
+        if not result or "status" not in result:
             self._put_back(trial, "its error is in the ray folder")
         elif result["status"] == "failed" and not self.grown and could_grow(share, result["reason"]):
             self.short_of_memory = True
+            self._put_back(trial, result["reason"])
+        elif result["status"] == UNCAPTURED:
+            self.uncaptured = True
             self._put_back(trial, result["reason"])
         else:
             outcome = "stopped" if result["status"] == "running" else result["status"]
@@ -197,7 +214,7 @@ def search_arm(
             unfit = nodes.check_new()
             for line in unfit:
                 listener.say(line)
-            tries = max(tries - (not unfit), int(searcher.short_of_memory))
+            tries = max(tries - (not unfit), int(searcher.short_of_memory or searcher.uncaptured))
             if searcher.short_of_memory:
                 share, grown = min(1.0, 2 * share), True
                 listener.say(f"out of GPU memory: suggestions are tried again with {share:g} of a GPU each")

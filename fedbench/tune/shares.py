@@ -8,20 +8,22 @@ from fedbench.base.memory import MAYBE_OUT_OF_MEMORY, out_of_memory
 
 USUAL = 4  # trials on a GPU, where nothing was measured
 USABLE = 0.95  # of a GPU's memory: others use it, too
-CONTEXT = 600 * 2**20  # bytes that CUDA takes for each process, beside what torch reserves
+CONTEXT = 600 * 2**20  # bytes that CUDA itself takes for each process, where that was not measured
 STEP = 10_000  # Ray counts in ten-thousandths
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 ACCELERATOR = "accelerator_type:"  # before the type of a node's GPUs, among its resources
 
 
-def trials_on_a_gpu(trial: float | None, gpu: float | None, measured: int | None) -> int:
-    """As many as were measured to be best, four where nothing was, if they fit.
+def trials_on_a_gpu(trial: float | None, gpu: float | None, measured: int | None, context: float = CONTEXT) -> int:
+    """Return how many trials share a GPU: as many as were measured to be best, four where nothing was, if they fit.
 
-    trial: bytes that the largest trial reserves; gpu: bytes of the smallest GPU; None where that is not known.
+    trial: bytes that the largest trial reserves; gpu: bytes of the smallest GPU; None where that is not known;
+    context: bytes that CUDA itself takes for each process.
     """
     wanted = measured or USUAL
     if trial is None or gpu is None:
         return wanted
-    return max(1, min(wanted, int(USABLE * gpu // (trial + CONTEXT))))
+    return max(1, min(wanted, int(USABLE * gpu // (trial + context))))
 
 
 def share_of(trials: int) -> float:
@@ -82,6 +84,27 @@ class Packing:
         """Note that a trial does not run any more."""
         self._left -= 1
         self._shares.pop(trial, None)
+
+
+def memory_fraction(share: float, context: float, gpu: float) -> float:
+    """Return the part of a GPU's memory that torch may reserve for a trial: its share without what CUDA itself takes.
+
+    context, gpu: bytes that CUDA takes for a process, and of the GPU.
+    """
+    return max(0.0, share - context / gpu)
+
+
+def device_number(gpu: str, environment: Mapping[str, str]) -> int:
+    """Return the number by which torch knows a GPU that Ray has assigned to this process.
+
+    Torch counts the GPUs that the process may see. Usually Ray lets it see only its own, but with
+    RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES it sees all of them.
+    """
+    lists = [[name.strip() for name in environment.get(variable, "").split(",")] for variable in VISIBLE]
+    for seen in lists:
+        if gpu in seen:
+            return seen.index(gpu)
+    return int(gpu) if gpu.isdigit() and not any(map(any, lists)) else 0
 
 
 def gpu_types(nodes: Iterable[Mapping[str, float]]) -> Counter[str]:

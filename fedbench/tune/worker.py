@@ -1,6 +1,5 @@
 """What runs on a Ray worker: one trial after the other, each from its lease to its entry in the store."""
 
-import gc
 import shutil
 import tempfile
 import time
@@ -11,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import torch
 from ray import tune
 
 from fedbench.base.environment import variables
 from fedbench.base.errors import UserError, one_line
-from fedbench.base.memory import return_memory
 from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
@@ -27,14 +24,16 @@ from fedbench.data.own import FileSource
 from fedbench.data.supply import supply_from
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import Stopped, StopRequest
+from fedbench.simulation.engines import CaptureFailed
 from fedbench.store.execute import record_failure, run_trial
 from fedbench.store.leases import HeldElsewhereError, Lease, Watch
 from fedbench.store.mirror import Mirror
 from fedbench.trackers import tracked
 from fedbench.trackers.guard import Guarded
 from fedbench.tune.code import importable
+from fedbench.tune.gpu import assigned_device, failed_captures_raised, release_memory, worn_out
 from fedbench.tune.nodes import without
-from fedbench.tune.options import UNSTORED
+from fedbench.tune.options import UNCAPTURED, UNSTORED
 from fedbench.tune.versions import complaint, versions
 from fedbench.tune.watch import Watched, worker_name
 
@@ -48,6 +47,10 @@ class OtherVersionError(Exception):
     """This node has other versions than the driver; another node may run the trial."""
 
 
+class WornError(Exception):
+    """This process has reported the end of its trial, and gets no other one."""
+
+
 class Worker(tune.Trainable):
     """A process that runs one piece of work after the other, and reports to Tune about once a second.
 
@@ -55,17 +58,28 @@ class Worker(tune.Trainable):
     Ray's dashboard shows the name of the class, its representation, and what it prints as its log.
     """
 
+    trials = 0  # that this process has begun
+
     def setup(self, config: dict[str, Any]) -> None:
         """Take in a config. The work begins with the first step: Tune may give it to another process before that."""
         self._reports: Iterator[Result] | None = None
+        self.trials, self.worn = self.trials + 1, False
 
     def step(self) -> Result:
-        """Work until there is something to report."""
+        """Work until there is something to report.
+
+        A process that is not to get another trial fails in the step after its last report: Tune then starts a new one.
+        """
+        if self.worn:
+            raise WornError
         if self._reports is None:
             home = ray.get_actor(self.config["home"])
             common: Any = ray.get(home.common.remote())
             self._reports = self.reports(home, common)
-        return next(self._reports)
+        result = next(self._reports)
+        if result.get("done") and (result["status"] == UNCAPTURED or worn_out(self.trials)):
+            self.worn, result["done"] = True, False
+        return result
 
     def reports(self, home: Any, common: Mapping[str, Any]) -> Iterator[Result]:
         """Yield results; `home` is the command's `Home`, and `common` what it has for all workers."""
@@ -139,11 +153,12 @@ class FederatedRun(Worker):
         hash_, folder = self.config["hash"], remote.folder
         try:
             prepare(remote.home, common, at_home=remote.at_home)
-            config = TrialConfig(**merge(settings, {"run": {"threads": common["threads"]}}))
+            config = TrialConfig(**merge(settings, {"run": run_settings(settings["model"], common)}))
             if config.hash != hash_:
                 raise UserError("this worker has other code than the driver: install the same fedbench and plugins")
             with ExitStack() as stack:
                 stack.enter_context(variables(common["environment"]))
+                stack.enter_context(failed_captures_raised())
                 warn = remote.complaints.append
                 remote.trackers = stack.enter_context(tracked(common["trackers"], config, folder, warn, name))
                 mirror = None
@@ -153,12 +168,15 @@ class FederatedRun(Worker):
                 stop = StopRequest(StopAsked(remote.home, hash_), remote.checkpoints(hash_))
                 heard = [*callbacks, *remote.trackers, EngineComplaint(warn), stop]
                 data_dir = Path(common["data_dir"]) if common["data_dir"] else None
-                device = partial(assigned_device, self.config["resources"].get("GPU", 0.0))
+                device = partial(assigned_device, self.config["resources"].get("GPU", 0.0), common["gpu_context"])
                 yield from run_trial(config, remote, data_dir, heard, device, mirror, common["save_model"])
         except Stopped as error:
             remote.ended = {"status": "stopped", "reason": str(error)}
         except OtherVersionError as error:
             remote.ended = {"status": "refused", "reason": str(error)}
+        except CaptureFailed as error:
+            ray.get(remote.home.uncaptured.remote(settings["model"]))
+            remote.ended, remote.complaints = {"status": UNCAPTURED, "reason": str(error)}, []
         except OSError as error:  # a full disk, say: the next command goes on from the checkpoint
             remote.ended = {"status": UNSTORED, "reason": one_line(error)}
         except UserError as error:  # the driver could import a module that this worker cannot
@@ -289,28 +307,9 @@ def fetch(home: Any, dataset: Dataset) -> Arrays:
     return cached_in(folder, receive)
 
 
-def assigned_device(share: float) -> str:
-    """Return the device that Ray assigned to this trial, and cap the trial's memory to its share.
-
-    A GPU that torch cannot use is an error.
-    """
-    if not ray.get_gpu_ids():
-        return "cpu"
-    if not torch.cuda.is_available():
-        raise RuntimeError(
-            "Ray assigned a GPU that torch cannot use; install a CUDA build of torch or --gpus-per-trial 0"
-        )
-    if share < 1:
-        torch.cuda.set_per_process_memory_fraction(share, 0)
-    return "cuda:0"  # Ray shows the process only the GPUs that it may use
-
-
-def release_memory() -> None:
-    """Give back the memory that a trial has left in this process, also that of the GPU, which others share."""
-    gc.collect()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-    return_memory()
+def run_settings(model: str, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the runs of a model are carried out here: the threads, and the engine if captures have failed."""
+    return {"threads": common["threads"], **({"engine": "eager"} if model in common["uncaptured"] else {})}
 
 
 class StopAsked:

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from fedbench.cost.cases import Machine, Row
-from fedbench.cost.memory import estimated_gpu_memory
+from fedbench.cost.memory import WORKSPACES, estimated_gpu_memory
 from fedbench.cost.speeds import Speeds
-from fedbench.cost.work import flops, kept_numbers, paper_config, parameter_count, round_samples
+from fedbench.cost.work import flops, kept_numbers, largest_layer, paper_config, parameter_count, round_samples
 from fedbench.models import build
 
 SHAPE = (1, 28, 28)
@@ -39,8 +39,18 @@ def test_a_gpu_holds_images_the_cohort_and_a_step() -> None:
     parameters = parameter_count("simple_cnn", (3, 32, 32), 10)
     assert estimated_gpu_memory(config) - estimated_gpu_memory(less) == 19 * parameters * 4
     double = paper_config("cifar10", "simple_cnn", precision="float64")
-    images = 60_000 * 32 * 32 * 3
-    assert estimated_gpu_memory(double) - images == 2 * (estimated_gpu_memory(config) - images)
+    fixed = 60_000 * 32 * 32 * 3 + WORKSPACES  # images are bytes
+    assert estimated_gpu_memory(double) - fixed == 2 * (estimated_gpu_memory(config) - fixed)
+
+
+def test_scoring_takes_its_largest_layer_for_a_whole_batch() -> None:
+    config = paper_config("cifar10", "simple_cnn")
+    few = paper_config("cifar10", "simple_cnn", **{"data.test_size": 110})
+    largest = largest_layer("simple_cnn", (3, 32, 32), 10)
+    step = 2 * kept_numbers("simple_cnn", (3, 32, 32), 10) * config.clients.batch_size * 4
+    assert 439 < 2000 * largest * 4 / 2**20 < 440
+    more = estimated_gpu_memory(config) - estimated_gpu_memory(few)
+    assert more == 2000 * largest * 4 - step
 
 
 def test_a_step_takes_what_was_measured_on_a_gpu_and_not_on_cpus() -> None:

@@ -118,20 +118,25 @@ def most_at_once(folder: Path) -> int:
 def test_a_gpu_that_torch_cannot_use_is_a_clear_failure_not_a_cpu_run(
     study: Callable[..., tuple[int, str, str]],
 ) -> None:
-    code, text, _ = study("shared", "--seeds", "1,2")
+    code, text, _ = study("shared", "--gpus-per-trial", "0.25", "--seeds", "1,2")
     assert code == 1  # nothing succeeded
     assert text.count("Ray assigned a GPU that torch cannot use") >= 2
-    assert "--gpus-per-trial 0.25 (4 trials on a GPU)" in text  # nothing is known of the GPU
     mixed = "GPUs of several types (1 A100, 1 T4): results may differ in their rounding; "
     assert mixed + "--resources accelerator_type:A100=0.001 keeps to one" in text
     cells = pd.read_csv("shared/studies/mine/quick/seeds=1,2/cells.csv")
     assert cells["failed"].tolist() == [2]
 
 
+def test_gpus_that_torch_can_use_nowhere_are_left_alone(study: Study) -> None:
+    code, text, _ = study("unusable", "--seeds", "1")
+    assert code == 0
+    assert "--gpus-per-trial 0: torch can use none of the GPUs" in text
+
+
 def test_trials_keep_to_cpus_when_told_to(study: Study) -> None:
     code, text, _ = study("cpus", "--gpus-per-trial", "0", "--seeds", "1")
     assert code == 0
-    assert "GPUs" not in text
+    assert "GPU" not in text
 
 
 def test_shares_of_a_gpu_limit_how_many_trials_run_at_once(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedbench.search import main as search
-from fedbench.study import main
+from tests.commands import search
+from tests.commands import study as main
 from tests.conftest import small_cluster
 
 Command = Callable[..., tuple[int, str, str]]

@@ -11,7 +11,7 @@ from fedbench.models import FlatModel, Layers, TensorSpan
 
 CPU = torch.device("cpu")
 IGNORE_SIZES = {  # rules that take no notice of how many samples a client has; see test_invariance.py
-    *("feddyn", "qfedavg", "l_dawa", "fltrust", "greedy_soup"),
+    *("feddyn", "qfedavg", "l_dawa", "fltrust", "greedy_soup", "fedvg"),
     *("median", "trimmed_mean", "krum", "bulyan", "centered_clipping"),
 }
 

@@ -13,8 +13,13 @@ from fedbench.methods import METHODS, Cohort, Method, Update
 from tests.methods.helpers import IGNORE_SIZES, tiny_cohort, tiny_server
 
 BY_UPDATES = ["fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedexp", "fednova", "scaffold", "feddyn"]
-BY_UPDATES += ["qfedavg", "feddisco", "fedadp"]  # rules of updates alone: a shift of all models shifts the result
-BY_MODELS = ["fedlws", "l_dawa", "fedawa", "fedhaw", "fixed_gamma"]  # lengths of models play a part
+BY_UPDATES += [
+    "qfedavg",
+    "feddisco",
+    "fedadp",
+    "fed_nga",
+]  # rules of updates alone: a shift of all models shifts the result
+BY_MODELS = ["fedlws", "l_dawa", "fedawa", "fedhaw", "fixed_gamma", "fedvg"]  # lengths of models play a part
 METHOD = st.sampled_from([*BY_UPDATES, *BY_MODELS])
 
 

@@ -38,6 +38,7 @@ from fedbench.indicators import INDICATORS
 from fedbench.methods import METHODS, MethodSettings
 from fedbench.metrics import METRICS
 from fedbench.models import MODELS, build
+from fedbench.shifts import NO_SHIFT, SHIFTS
 from fedbench.simulation.record import columns
 from fedbench.specs.library import built_in
 from fedbench.specs.parts import CHECKS, PLOTS, ClaimSpec, PlotSpec
@@ -132,7 +133,7 @@ def settings() -> str:
     """Every key of a config, but the methods' own."""
     by_data = {key for _, dataset in DATASETS.items() for key in dataset.defaults} | set(PAPER_DEFAULTS)
     names: dict[str, Iterable[str]] = {"data.name": DATASETS, "data.partition": PARTITIONS, "model": MODELS}
-    names |= {"clients.corruption": CORRUPTIONS, "run.engine": [AUTO, *ENGINES]}
+    names |= {"clients.corruption": CORRUPTIONS, "clients.shift": [NO_SHIFT, *SHIFTS], "run.engine": [AUTO, *ENGINES]}
     fixed = {"data.partition": "`dirichlet`", "bn": "by method", "proxy.size": "10 a class"}
     rows: dict[str, list[str]] = {}
     for key, field, owner in fields(TrialConfig):
@@ -216,6 +217,15 @@ def corruptions() -> str:
         scale = "by m and k" if len(scales) > 1 else "-" if scales == {None} else written(*scales)
         rows.append((f"`{name}`", says(type(corruption)), scale))
     return table(("corruption", "what corrupted clients do", "default scale"), rows)
+
+
+def shifts() -> str:
+    """Every shift with its default scale."""
+    rows = [
+        (f"`{name}`", says(type(shift)), "-" if shift.default_scale is None else written(shift.default_scale))
+        for name, shift in SHIFTS.items()
+    ]
+    return table(("shift", "what it does to images", "default scale"), rows)
 
 
 def indicators() -> str:
@@ -324,7 +334,7 @@ LISTS: Mapping[str, Callable[[], str]] = {
     **{
         make.__name__: make
         for make in (
-            *(settings, methods, models, datasets, partitions, corruptions, indicators, files),
+            *(settings, methods, models, datasets, partitions, corruptions, shifts, indicators, files),
             *(metrics, plots, checks, trackers, studies, spaces),
         )
     },

@@ -18,6 +18,7 @@ FOLDERS = {  # what an example registers -> the folder of its kind
     "register_dataset(": "fedbench/data/sets",
     "@register_partition": "fedbench/data/partitions",
     "@register_corruption": "fedbench/corruptions",
+    "@register_shift": "fedbench/shifts",
     "@register_indicator": "fedbench/indicators",
     "register_metric(": "fedbench/metrics",
     "@register_plot": "fedbench/render/plots",

@@ -12,6 +12,7 @@ from fedbench.indicators import INDICATORS
 from fedbench.methods.base import MethodSettings, ProxyUse, Report
 from fedbench.models import MODELS
 from fedbench.models.base import wrong_output
+from fedbench.shifts import NO_SHIFT, SHIFTS
 
 if TYPE_CHECKING:
     from fedbench.config.schema import TrialConfig
@@ -53,6 +54,7 @@ def check(config: "TrialConfig") -> None:
     if problem := config.method.check(config.participants):
         raise ConfigError(problem)
     check_corruption(config)
+    check_shift(config)
     check_proxy(config)
     if config.run.engine != AUTO:
         named("run.engine", config.run.engine, ENGINES.get)
@@ -88,6 +90,28 @@ def check_corruption(config: "TrialConfig") -> None:
     if clients.corruption_scale is not None and corruption.default_scale(config.participants, 1) is None:
         wrong = f"clients.corruption={corruption.name} has no scale; must be null"
         raise ConfigError(f"clients.corruption_scale = {clients.corruption_scale}: {wrong}")
+
+
+def check_shift(config: "TrialConfig") -> None:
+    """The shift must exist and fit the images; its groups and its scale need a shift, and a shift that has a scale."""
+    clients, dataset = config.clients, config.dataset
+    if clients.shift == NO_SHIFT:
+        for key, given in (("shift_groups", clients.shift_groups), ("shift_scale", clients.shift_scale)):
+            if given is not None:
+                raise ConfigError(f"clients.{key} = {given}: clients.shift is {NO_SHIFT}; must be null")
+        return
+    shift = named("clients.shift", clients.shift, SHIFTS.get)
+    if dataset.kind != "uint8":
+        raise ConfigError(f"clients.shift = {shift.name}: changes pixels, and {dataset.name} has {dataset.kind} inputs")
+    if problem := shift.check(dataset.shape):
+        raise ConfigError(f"clients.shift = {shift.name}: {problem}")
+    if clients.shift_scale is not None and shift.default_scale is None:
+        raise ConfigError(f"clients.shift_scale = {clients.shift_scale}: {shift.name} has no scale; must be null")
+    groups = clients.count if clients.shift_groups is None else clients.shift_groups
+    if not 2 <= groups <= clients.count:
+        key = "count" if clients.shift_groups is None else "shift_groups"
+        most = "" if clients.shift_groups is None else f" and at most clients.count, {clients.count}"
+        raise ConfigError(f"clients.{key} = {groups}: a shift is between groups; must be at least 2{most}")
 
 
 def check_authors_rule(config: "TrialConfig") -> None:

@@ -12,6 +12,7 @@ from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators.base import canonical_indicators
 from fedbench.methods import METHODS
 from fedbench.models import MODELS
+from fedbench.shifts import NO_SHIFT, SHIFTS
 
 if TYPE_CHECKING:
     from fedbench.config.schema import TrialConfig
@@ -52,6 +53,7 @@ def canonical(config: "TrialConfig") -> Settings:
     form["eval_every"] = min(config.eval_every, max(1, config.rounds - LAST_ROUNDS + 1))  # larger values skip as many
     if not config.uses_batch_norm:
         form["bn"] = "average"
+    form["clients"] = hashed_settings(config.clients)
     _normalise_clients(form["clients"], config)
     if config.uses_proxy:
         form["proxy"] = {**hashed_settings(config.proxy), "pool": config.proxy_pool}
@@ -68,7 +70,14 @@ def canonical(config: "TrialConfig") -> Settings:
 def _normalise_clients(clients: Settings, config: "TrialConfig") -> None:
     clients |= {"participation": config.participants, "corrupted": config.corrupted_clients}
     if not config.all_train:
-        clients.pop("train")
+        clients.pop("train", None)
+    if config.clients.shift_groups == config.clients.count:
+        clients.pop("shift_groups")  # as null
+    if (
+        config.clients.shift != NO_SHIFT
+        and config.clients.shift_scale == SHIFTS.get(config.clients.shift).default_scale
+    ):
+        clients.pop("shift_scale", None)
     if config.clients.holdout * config.train_samples < 1:
         clients["holdout"] = 0
     if not config.clients.momentum:
@@ -95,6 +104,7 @@ def versions(config: "TrialConfig") -> Settings:
         "partition": PARTITIONS.version(config.data.partition),
         "model": MODELS.version(config.model),
         "corruption": CORRUPTIONS.version(config.clients.corruption) if config.corrupted_clients else None,
+        "shift": SHIFTS.version(config.clients.shift),
         "method": METHODS.version(config.method.name),
         **{f"method {name}": METHODS.version(name) for name in config.method.methods[1:]},
     }

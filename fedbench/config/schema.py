@@ -35,6 +35,7 @@ from fedbench.methods import BatchNormRule
 from fedbench.methods.base import AnyMethod
 from fedbench.models import has_batch_norm
 from fedbench.models.precision import PRECISIONS, Precision
+from fedbench.shifts import NO_SHIFT
 
 
 class ClientsConfig(Strict):
@@ -68,6 +69,13 @@ class ClientsConfig(Strict):
     """what corrupted clients do"""
     corruption_scale: NonNegative | None = Field(default=None, title="scale of the corruption")
     """strength of the corruption, if it has a scale; null for the corruption's default"""
+    shift: Annotated[str, UnhashedDefault()] = Field(default=NO_SHIFT, title="shift of the images")
+    """how the images of the clients differ"""
+    shift_groups: Annotated[Count | None, UnhashedDefault()] = Field(default=None, title="groups of shifted clients")
+    """number of groups of clients, whose images are shifted alike: from not at all to by the whole scale; null: each
+    client is a group of its own"""
+    shift_scale: Annotated[NonNegative | None, UnhashedDefault()] = Field(default=None, title="scale of the shift")
+    """strength of the shift in the last group; null for its default"""
 
 
 class ServerConfig(Strict):
@@ -237,7 +245,7 @@ class TrialConfig(Strict):
     @property
     def only_labels_differ(self) -> bool:
         """Whether clients differ in their labels and numbers of samples alone, and not in what a class looks like."""
-        return not PARTITIONS.get(self.data.partition).by_owner
+        return not PARTITIONS.get(self.data.partition).by_owner and self.clients.shift == NO_SHIFT
 
     @property
     def proxy_counts(self) -> list[int]:

@@ -1,5 +1,6 @@
 """The data of a federation: samples on a device, and their split over clients and evaluation sets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -87,22 +88,31 @@ class Split:
 
 @dataclass(frozen=True)
 class Federation:
-    """All data of one run. `split.shards` indexes `train`; `proxy` and `validation` are None if they are not used."""
+    """All data of one run. `split.shards` indexes `train`; `proxy` and `validation` are None if they are not used.
+
+    Where the images of clients are shifted, `levels` has the level of each client, from 0 to 1, and
+    `shifted_test(client)` gives test images in the client's label mix, under its shift.
+    """
 
     split: Split
     train: Samples
     test: Samples
     proxy: Samples | None
     validation: Samples | None
+    levels: tuple[float, ...] = ()
+    shifted_test: Callable[[int], Samples] | None = None
 
     def client_test(self, client: int) -> Samples | None:
         """The samples that only this client's accuracy is measured on, None where it has none.
 
-        They are the test samples of its owners where the test set is split by owner, else what the client holds out.
+        They are the test samples of its owners where the test set is split by owner, else what the client holds out. If
+        it holds nothing out and images are shifted, they are test images in the client's label mix, under its shift.
         """
         split = self.split
         if split.client_tests is not None:
             own, samples = split.client_tests[client], self.test
         else:
             own, samples = split.holdout[client], self.train
+        if not len(own) and self.shifted_test is not None and client < len(self.levels):
+            return self.shifted_test(client)
         return samples.subset(own) if len(own) else None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators.heterogeneity import class_shares
 from fedbench.metrics.base import MARGIN, Metric, TrialData, register_metric
+from fedbench.shifts import NO_SHIFT
 
 Floats = NDArray[np.float64]
 KEPT = "client accuracies"
@@ -86,7 +87,8 @@ def _expected(trial: TrialData) -> ClientAccuracies | None:
 def _only_labels_differ(settings: Mapping[str, Any]) -> bool:
     """Whether clients differ in their labels and numbers of samples alone, by a trial's settings."""
     name = settings["data"]["partition"]
-    return name in PARTITIONS and not PARTITIONS.get(name).by_owner
+    shift = settings.get("clients", {}).get("shift", NO_SHIFT)
+    return name in PARTITIONS and not PARTITIONS.get(name).by_owner and shift == NO_SHIFT
 
 
 def basis(trial: TrialData) -> str:

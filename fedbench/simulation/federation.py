@@ -19,6 +19,7 @@ from fedbench.data.partitions import PARTITIONS
 from fedbench.data.samples import Federation, Samples, Split
 from fedbench.data.supply import supplied
 from fedbench.simulation.corrupt import corrupt_labels, corrupted_clients, swapped_pairs
+from fedbench.simulation.shift import in_label_mix, shifted, shifted_train
 
 
 def load_arrays(dataset: Dataset, data_dir: Path | None) -> Arrays:
@@ -90,10 +91,15 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
     def samples(images: NDArray[Any], labels: Labels) -> Samples:
         return Samples(on_device(images, device), on_device(labels, device), *norm, config.numbers.dtype, vocabulary)
 
-    train = samples(arrays.train_images, split.labels)
-    test = samples(arrays.test_images, arrays.test_labels)
+    parts = [np.concatenate(own) for own in zip(split.shards, split.holdout, strict=True)]
+    train_images, test_images, shift = arrays.train_images, arrays.test_images, shifted(config, arrays, parts)
+    if shift:
+        train_images = shifted_train(shift, train_images, parts, split.validation)
+        test_images = shift.images(test_images, shift.test_clients, "test")
+    train = samples(train_images, split.labels)
+    test = samples(test_images, arrays.test_labels)
     if config.proxy.source == "train":
-        proxy = samples(arrays.train_images[split.proxy], arrays.train_labels[split.proxy])  # labels are the true ones
+        proxy = samples(train_images[split.proxy], arrays.train_labels[split.proxy])  # labels are the true ones
     else:
         proxy = test.subset(split.proxy)
     federation = Federation(
@@ -103,6 +109,13 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
         proxy=proxy if config.uses_proxy else None,
         validation=train.subset(split.validation) if len(split.validation) else None,
     )
+    if shift:
+
+        def test_of(client: int) -> Samples:
+            own = split.test[in_label_mix(arrays.test_labels[split.test], split.class_counts[client])]
+            return samples(shift.of_client(arrays.test_images[own], client, "own test"), arrays.test_labels[own])
+
+        federation = replace(federation, levels=shift.levels, shifted_test=test_of)
     method = config.method
     return with_proxy_client(federation, repeated=method.proxy_repeated) if method.proxy_as_client else federation
 

@@ -195,6 +195,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         **partition_heterogeneity(split.class_counts[: simulation.config.clients.count]),
         "test_samples": len(simulation.federation.test),
         "corrupted_clients": split.corrupted,
+        **({"shift_levels": levels} if (levels := simulation.federation.levels) else {}),
         "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
     }
 

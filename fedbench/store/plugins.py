@@ -30,7 +30,7 @@ def changed_plugins(out: Path, configs: Iterable[TrialConfig]) -> list[str]:
 
 def _used(config: TrialConfig) -> dict[str, str]:
     names = {"data": config.data.name, "partition": config.data.partition, "model": config.model}
-    names |= {"corruption": config.clients.corruption, "method": config.method.name}
+    names |= {"corruption": config.clients.corruption, "shift": config.clients.shift, "method": config.method.name}
     inner = {f"method {name}": name for name in config.method.methods[1:]}
     names, kinds = names | inner, {"data": "data set"} | dict.fromkeys(inner, "method")
     outside = versions(config)

@@ -77,6 +77,7 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "indicators.simplex_every": (5, {"data.partition": "three_node"}),
     "indicators.simplex_grid": (5, {"data.partition": "three_node", "indicators.simplex_every": 5}),
     "indicators.landscape": (True, {}),
+    "indicators.client_validation": (True, {"data.validation": 0.1}),
     "indicators.server_path": (True, {}),
 }
 

@@ -14,8 +14,8 @@ import torch
 import fedbench
 from fedbench import Results, UserError
 from fedbench.cli.main import parser_of
-from fedbench.cli.options import run_options_of, selection_of
-from fedbench.jobs.options import run_options, select
+from fedbench.cli.options import request_of
+from fedbench.jobs.options import RunKeywords, request, select
 from tests.simulation.test_module import score
 
 PAGE = Path(__file__).parent.parent / "docs" / "python.md"
@@ -194,47 +194,46 @@ def test_what_fails_raises_where_the_command_would_end_with_code_1(made: tuple[P
         fedbench.run(made[0] / "mine.yaml", out=made[0] / "out", strict=True)
 
 
-SELECTED: dict[str, Any] = {
-    **{"scale": "tiny", "out": Path("here"), "seeds": [8, 9], "changes": {"rounds": 3, "proxy.pool": None}},
-    **{"only": {"data.alpha": [100, 0.1]}, "modules": ["a", "b"]},
-}
-HOW: dict[str, Any] = {
-    **{"track": ("mlflow", "wandb"), "data_dir": Path("data"), "address": "auto", "autoscaling": True},
-    **{"cpus_per_trial": 2, "gpus_per_trial": 0.5, "max_concurrent": 3, "max_failures": 1, "dashboard": False},
-    **{"resources": {"TPU": 1}, "ship": True, "checkpoints": "s3://bucket"},
+KEYWORDS: dict[str, Any] = {
+    **{"seeds": [8, 9], "set": {"rounds": 3, "proxy.pool": None}, "only": {"data.alpha": [100, 0.1]}},
+    **{"modules": ["a", "b"], "track": ("mlflow", "wandb"), "data_dir": Path("data"), "dry_run": True, "fresh": True},
+    **{"strict": False, "address": "auto", "autoscaling": True, "cpus_per_trial": 2, "gpus_per_trial": 0.5},
+    **{"resources": {"TPU": 1}, "max_concurrent": 3, "max_failures": 1, "dashboard": False, "ship": True},
+    **{"checkpoints": "s3://bucket"},
 }
 WORDS = (
     "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
-    "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --data-dir data --address auto "
-    "--autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --max-concurrent 3 --max-failures 1 --resources TPU=1 "
-    "--ship --checkpoints s3://bucket"
+    "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --data-dir data --dry-run --fresh "
+    "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --resources TPU=1 --max-concurrent 3 "
+    "--max-failures 1 --ship --checkpoints s3://bucket"
 )
 
 
-def test_keywords_and_options_describe_the_same() -> None:
+def test_keywords_and_options_request_the_same() -> None:
     options = parser_of("study").parse_args(WORDS.split())
-    selection = select("smoke", **SELECTED)
-    assert selection_of(options) == selection
-    assert run_options_of(options, selection) == run_options(selection, HOW)
+    assert request_of(options) == request("smoke", "tiny", "here", KEYWORDS)
+    changes = {**KEYWORDS, "changes": KEYWORDS["set"], "set": None}
+    assert request("smoke", "tiny", "here", changes) == request("smoke", "tiny", "here", KEYWORDS)
 
 
 @pytest.mark.parametrize(("command", "function"), [("study", fedbench.run), ("search", fedbench.search)])
 def test_every_option_of_a_command_is_a_keyword(command: str, function: Any) -> None:
     words = {action.dest for action in parser_of(command)._actions} - {"help", "list", "json", "name"}
-    keywords = {*signature(function).parameters, *HOW} - {"options", "study", "space"}
-    assert words == keywords - {"changes"}, "changes is another name of set"
+    keywords = {*signature(function).parameters, *RunKeywords.__annotations__} - {"keywords", "study", "space"}
+    assert set(KEYWORDS) == set(RunKeywords.__annotations__) - {"changes"}, "changes is another name of set"
+    assert words == keywords - {"changes"}
 
 
 def test_numbers_of_numpy_are_numbers(made: tuple[Path, Results]) -> None:
     given = {"rounds": np.int64(2), "clients.lr": np.float32(0.5), "x": [np.bool_(True), {"y": np.arange(2)}]}
     wanted = {"rounds": 2, "clients": {"lr": 0.5}, "x": [True, {"y": [0, 1]}]}
-    assert select("smoke", changes=given).changes == wanted
-    assert select("smoke", seeds=np.arange(8, 10)).seeds == [8, 9]
-    assert run_options(select("smoke"), {"max_concurrent": np.int64(2)}).max_concurrent == 2
+    keywords = {"changes": given, "seeds": np.arange(8, 10), "max_concurrent": np.int64(2)}
+    both = request("smoke", "quick", "out", keywords)
+    assert (both.selection.changes, both.selection.seeds, both.options.max_concurrent) == (wanted, [8, 9], 2)
     stored = fedbench.load(made[0] / "mine.yaml", out=made[0] / "out", changes={"rounds": np.int64(2)})
     assert len(stored.trials) == 2
     with pytest.raises(UserError, match=r"set: rounds = \{3\}: must be made of numbers, words, lists and mappings"):
-        select("smoke", changes={"rounds": {3}})
+        select("smoke", keywords={"set": {"rounds": {3}}})
 
 
 def test_the_code_of_the_docs_runs(

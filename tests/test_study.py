@@ -15,7 +15,7 @@ import pytest
 import ray
 
 from fedbench.jobs.live import LivePages
-from fedbench.jobs.options import run_options, select
+from fedbench.jobs.options import request
 from fedbench.jobs.study import StudyJob
 from fedbench.store.execute import execute
 from tests.commands import report as report_main
@@ -314,8 +314,7 @@ def test_the_list_and_the_dry_run_start_nothing(
 def test_trials_that_another_command_ran_meanwhile_without_a_model_are_said_once_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    selection = select(study_file(tmp_path, seeds=(8,)), out=tmp_path / "out")
-    job = StudyJob(selection, run_options(selection, {}, save_model=True))
+    job = StudyJob(request(study_file(tmp_path, seeds=(8,)), "quick", tmp_path / "out", {}, save_model=True))
     first, *others = job.trials.values()
     execute(first, job.store, None, save_model=True)
     for config in others:

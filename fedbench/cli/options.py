@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from fedbench.base.errors import UserError
 from fedbench.base.files import RESULTS
 from fedbench.cli.command import is_command
-from fedbench.jobs.options import RunKeywords, Selection, run_options, select
+from fedbench.jobs.options import Request, RunKeywords, Selection, SelectKeywords, request, select
 from fedbench.specs.names import SCALES
-from fedbench.tune.options import RunOptions
 
 
 def add_study_options(
@@ -138,20 +138,24 @@ def add_run_options(options: argparse.ArgumentParser, *, fresh: str, strict: str
 
 def selection_of(options: argparse.Namespace) -> Selection:
     """Return the selection that options describe."""
-    changes = {}
+    return select(options.name, options.scale, options.out, _keywords(options, SelectKeywords))
+
+
+def request_of(options: argparse.Namespace, *, search: bool = False) -> Request:
+    """Return what to run and how, as options describe it; search: whether a search is meant, rather than a study."""
+    keywords, save_model = _keywords(options, RunKeywords), not search and options.save_model
+    where = (options.name, options.scale, options.out)
+    return request(*where, keywords, save_model=save_model, search=search, supervised=is_command())
+
+
+def _keywords(options: argparse.Namespace, known: type) -> dict[str, Any]:
+    """Return options as the keywords that a typed dictionary names."""
+    keywords = {name: value for name, value in vars(options).items() if name in known.__annotations__}
     if options.set:
         from fedbench.base.settings import parse_assignments
 
-        changes = parse_assignments(options.set)
-    return select(
-        options.name,
-        options.scale,
-        options.out,
-        changes=changes,
-        only=_points(options.only),
-        seeds=options.seeds,
-        modules=options.modules,
-    )
+        return {**keywords, "set": parse_assignments(options.set), "only": _points(options.only)}
+    return {**keywords, "set": None, "only": _points(options.only)}
 
 
 def _points(texts: Iterable[str]) -> dict[str, list[str]]:
@@ -163,10 +167,3 @@ def _points(texts: Iterable[str]) -> dict[str, list[str]]:
             raise UserError(f"--only {text}: expected key=value[,value], such as data.alpha=100,1")
         points.setdefault(key, []).append(values)
     return points
-
-
-def run_options_of(options: argparse.Namespace, selection: Selection, *, prefix: str = "") -> RunOptions:
-    """Return how to run a selection, as options say."""
-    keywords = {keyword: getattr(options, keyword) for keyword in RunKeywords.__annotations__}
-    save_model = getattr(options, "save_model", False)
-    return run_options(selection, keywords, prefix=prefix, save_model=save_model, supervised=is_command())

@@ -3,19 +3,17 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from fedbench.base.errors import UserError, one_line
 from fedbench.base.plugins import import_modules
 from fedbench.base.text import say
 from fedbench.cli.command import DONE, FAILED, Command, command_line, invocation, is_command
-from fedbench.cli.options import add_run_options, add_study_options, run_options_of, selection_of, text
+from fedbench.cli.options import add_run_options, add_study_options, request_of, text
 from fedbench.cli.supervise import supervised
-from fedbench.jobs.job import EVERYTHING, Job, Process, Unfinished, carry_out, likely_unfinished, no_collector
-from fedbench.jobs.options import SEARCH_PREFIX, Selection
+from fedbench.jobs.job import EVERYTHING, Job, Process, Unfinished, carry_out, no_collector
+from fedbench.jobs.options import Request
 from fedbench.specs.library import built_in, path_of
 from fedbench.specs.names import SAMPLERS
-from fedbench.tune.options import RunOptions
 
 
 def add_study_command(options: argparse.ArgumentParser) -> None:
@@ -57,32 +55,27 @@ def run_study(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run the command `study`; return its exit code."""
     if listed(options, "studies", "study", (EVERYTHING,)):
         return DONE
-    selection = selection_of(options)
-    how = run_options_of(options, selection)
 
-    def start(fresh: bool) -> Job:
+    def start(request: Request) -> Job:
         from fedbench.jobs.study import StudyJob
 
-        return StudyJob(selection, how, fresh=fresh)
+        return StudyJob(request)
 
-    return conduct("study", start, selection, how, options, arguments)
+    return conduct("study", start, request_of(options), arguments)
 
 
 def run_search(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run the command `search`; return its exit code."""
     if listed(options, "search_spaces", "search space"):
         return DONE
-    selection = selection_of(options)
-    how = run_options_of(options, selection, prefix=SEARCH_PREFIX)
 
-    def start(fresh: bool) -> Job:
+    def start(request: Request) -> Job:
         from fedbench.jobs.search import SearchJob, SearchOptions
 
         stop_early = options.scheduler == "asha"
-        search = SearchOptions(options.trials, options.sampler, stop_early, options.storage)
-        return SearchJob(selection, how, search, fresh=fresh)
+        return SearchJob(request, SearchOptions(options.trials, options.sampler, stop_early, options.storage))
 
-    return conduct("search", start, selection, how, options, arguments)
+    return conduct("search", start, request_of(options, search=True), arguments)
 
 
 def listed(options: argparse.Namespace, folder: str, what: str, more: Sequence[str] = ()) -> bool:
@@ -108,32 +101,13 @@ def listed(options: argparse.Namespace, folder: str, what: str, more: Sequence[s
     return False
 
 
-def conduct(
-    name: str,
-    start: Callable[[bool], Job],
-    selection: Selection,
-    how: RunOptions,
-    options: argparse.Namespace,
-    arguments: Sequence[str],
-) -> int:
-    """Carry out the job of a command, in a supervised child process if this is one; return the exit code.
-
-    start: makes the job; its argument says whether stored results are discarded.
-    """
+def conduct(name: str, start: Callable[[Request], Job], request: Request, arguments: Sequence[str]) -> int:
+    """Carry out the job of a command, in a supervised child process if this is one; return the exit code."""
     again = command_line([*invocation(name, arguments), *(a for a in arguments if a != "--fresh")])
 
     def work(process: Process) -> int:
-        fresh = options.fresh and not process.prepared_before
         try:
-            outcome = carry_out(
-                partial(start, fresh),
-                how,
-                f"go on with: {again}",
-                likely=likely_unfinished(selection, search=name == "search", fresh=fresh),
-                dry_run=options.dry_run,
-                strict=options.strict,
-                process=process,
-            )
+            outcome = carry_out(start, request, f"go on with: {again}", process)
         except Unfinished as error:
             say(f"error: {one_line(error)}", sys.stderr)
             return FAILED
@@ -142,9 +116,9 @@ def conduct(
             return 128 + outcome.stopped if outcome.stopped else FAILED
         return FAILED if outcome.failed else DONE
 
-    if options.dry_run or not is_command():
+    if request.dry_run or not is_command():
         return work(Process())
-    return supervised(work, how.max_failures, again)
+    return supervised(work, request.options.max_failures, again)
 
 
 STUDY = Command(

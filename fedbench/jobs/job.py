@@ -6,7 +6,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -15,9 +15,8 @@ from fedbench.base.errors import UserError, one_line
 from fedbench.base.files import PACKED
 from fedbench.base.plugins import blame
 from fedbench.base.signals import interrupt, stop_signals
-from fedbench.jobs.options import Selection
+from fedbench.jobs.options import Request
 from fedbench.tune.local import RayDied, abandoned, started_ahead, stop_pending
-from fedbench.tune.options import RunOptions
 
 EVERYTHING = "all"  # the name of all studies together, except the one that only tries whether fedbench works
 
@@ -97,27 +96,21 @@ class Outcome(Generic[JobT]):
 
 
 def carry_out(
-    start: Callable[[], JobT],
-    options: RunOptions,
-    resume: str,
-    *,
-    likely: bool,
-    dry_run: bool = False,
-    strict: bool = False,
-    process: Process | None = None,
+    start: Callable[[Request], JobT], request: Request, resume: str, process: Process | None = None
 ) -> Outcome[JobT]:
     """Start a job and estimate it, or run and report it; return how it ended.
 
-    Ray is started meanwhile if it is `likely` to be needed. A signal that arrives before the job has started ends a
+    Ray is started meanwhile if it is likely to be needed. A signal that arrives before the job has started ends a
     supervised process: an exception might be lost in the middle of an import. resume: how to go on, for error messages.
     """
     process = process or Process()
+    request = replace(request, fresh=request.fresh and not process.prepared_before)
     try:
         with ExitStack() as background:
             with stop_signals(partial(process.stop, tidy=stop_pending)), no_collector():
-                background.enter_context(started_ahead(options, likely and not dry_run))
-                job = start()
-            if dry_run:
+                background.enter_context(started_ahead(request.options, likely_unfinished(request)))
+                job = start(request)
+            if request.dry_run:
                 job.estimate()
                 return Outcome(job)
             stopped = _run(job, resume, process)
@@ -126,7 +119,7 @@ def carry_out(
             process.stop(number_of(stop))
         raise
     left = job.left()
-    return Outcome(job, left, stopped if left and not job.unstored else 0, not left and job.failed(strict))
+    return Outcome(job, left, stopped if left and not job.unstored else 0, not left and job.failed(request.strict))
 
 
 def _run(job: Job, resume: str, process: Process) -> int:
@@ -158,14 +151,19 @@ def number_of(stop: KeyboardInterrupt) -> int:
     return getattr(stop, "number", signal.SIGINT)
 
 
-def likely_unfinished(selection: Selection, *, search: bool = False, fresh: bool = False) -> bool:
-    """Return whether there is probably something to run, by the report of the last command; expanding tells surely."""
-    path, out = Path(selection.name), selection.out
-    reports = out / ("searches" if search else "studies")
+def likely_unfinished(request: Request) -> bool:
+    """Return whether there is probably something to run, by the report of the last command.
+
+    Only expanding the study or search space can tell for sure.
+    """
+    if request.dry_run:
+        return False
+    selection, out = request.selection, request.selection.out
+    path, reports = Path(selection.name), out / ("searches" if request.search else "studies")
     try:
         if path.suffix and not path.is_file():
             return False
-        if fresh:
+        if request.fresh:
             return True
         places = [reports / name / selection.scale for name in (path.stem, f"own-{path.stem}")]
         found = [place for place in places if place.is_dir()]

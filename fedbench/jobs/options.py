@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from numbers import Real
 from pathlib import Path
@@ -16,16 +17,35 @@ SEARCH_PREFIX = "search-"  # before a search's name where studies are named, too
 OWN_OPTIONS = {"CPU": "--cpus-per-trial", "GPU": "--gpus-per-trial"}  # Ray resources that have an option of their own
 
 
-class RunKeywords(TypedDict, total=False):
-    """How trials are run: keywords of `fedbench.run` and `fedbench.search`, options of their commands.
+class SelectKeywords(TypedDict, total=False):
+    """Keywords that select trials of a study or a search space, and change them.
 
-    data_dir: the folder of data sets; track: names of trackers; address: HOST:PORT of a Ray cluster, or auto;
-    autoscaling: wait for nodes that the cluster adds on demand; ship: send fedbench itself to the nodes; checkpoints:
-    a URI where checkpoints are stored, too; cpus_per_trial, gpus_per_trial: resources of each trial, `auto` or None
-    for as many trials on a GPU as fit; resources: further Ray resources, by name or as NAME=N; max_concurrent: trials
-    at a time; max_failures: how often a trial whose process died is restarted; dashboard: start Ray's dashboard.
+    changes, or set: base settings to change, with dotted keys or nested, such as {"rounds": 20}; only: points of the
+    axes, such as {"data.alpha": [100, 0.1]}, or methods of a search; seeds: replace those of the file; modules: names
+    or files of modules with methods and the like of your own, imported before anything is read.
     """
 
+    changes: Mapping[str, Any] | None
+    set: Mapping[str, Any] | None
+    only: Mapping[str, Any] | None
+    seeds: str | int | Iterable[int] | None
+    modules: str | Sequence[str]
+
+
+class RunKeywords(SelectKeywords, total=False):
+    """Keywords of `fedbench.run` and `fedbench.search` that say how trials are run; commands have an option for each.
+
+    dry_run: only print what would be run, and its cost; fresh: discard what is stored; strict: fail if anything failed
+    or diverged; data_dir: the folder of data sets; track: names of trackers; address: HOST:PORT of a Ray cluster, or
+    auto; autoscaling: wait for nodes that the cluster adds on demand; ship: send fedbench itself to the nodes;
+    checkpoints: a URI where checkpoints are stored, too; cpus_per_trial, gpus_per_trial: resources of each trial, auto
+    or None for as many trials on a GPU as fit; resources: further Ray resources, by name or as NAME=N; max_concurrent:
+    trials at a time; max_failures: how often a trial whose process died is restarted; dashboard: start Ray's dashboard.
+    """
+
+    dry_run: bool
+    fresh: bool
+    strict: bool
     data_dir: str | Path | None
     track: str | Sequence[str]
     address: str | None
@@ -45,7 +65,7 @@ class Selection:
     """Which trials of a study or a search space are meant, and the folder of their results.
 
     name: a built-in name or a file; changes: nested base settings that replace those of the file; only: labels to
-    pick, by axis; seeds: replace those of the file; modules: imported before anything is read.
+    pick, by axis; seeds: replace those of the file.
     """
 
     name: str
@@ -57,39 +77,85 @@ class Selection:
     modules: Sequence[str] = ()
 
 
-def select(
-    name: str | Path,
-    scale: str = "quick",
-    out: str | Path = RESULTS,
-    *,
-    changes: Mapping[str, Any] | None = None,
-    only: Mapping[str, Any] | None = None,
-    seeds: str | int | Iterable[int] | None = None,
-    modules: str | Iterable[str] = (),
-) -> Selection:
-    """Return a checked selection; UserError says which value is wrong.
+@dataclass(frozen=True)
+class Request:
+    """Which trials of a study to run, or which search, and how; dry_run, fresh, strict: see `RunKeywords`."""
 
-    changes: settings, nested or with dotted keys, numbers of NumPy included; only: a label or several, by axis; seeds:
-    numbers, or a text such as 8,9.
-    """
+    selection: Selection
+    options: RunOptions
+    search: bool = False
+    dry_run: bool = False
+    fresh: bool = False
+    strict: bool = False
+
+
+def select(
+    name: str | Path, scale: str = "quick", out: str | Path = RESULTS, keywords: Mapping[str, Any] | None = None
+) -> Selection:
+    """Return a selection by the values of `SelectKeywords`; UserError says which one is unknown or wrong."""
+    given = _given(keywords or {}, SelectKeywords.__annotations__)
     if scale not in SCALES:
         raise UserError(unknown("scale", scale, SCALES))
-    for keyword, value in (("set", changes), ("only", only)):
-        if value is not None and not isinstance(value, Mapping):
-            raise UserError(f"{keyword} = {value!r}: must be a mapping, such as {{'data.alpha': 0.1}}")
+    for keyword in {"changes", "set", "only"} & given.keys():
+        if not isinstance(given[keyword], Mapping):
+            raise UserError(f"{keyword} = {given[keyword]!r}: must be a mapping, such as {{'data.alpha': 0.1}}")
     return Selection(
         str(name),
         scale,
         _path("out", out),
-        _settings(changes) if changes else {},
-        {key: text_labels(labels) for key, labels in (only or {}).items()},
-        None if seeds is None else _seeds(seeds),
-        _names("modules", modules),
+        _settings({**given.get("changes", {}), **given.get("set", {})}),
+        {axis: text_labels(labels) for axis, labels in given.get("only", {}).items()},
+        _seeds(given["seeds"]) if "seeds" in given else None,
+        _names("modules", given.get("modules", ())),
     )
+
+
+def request(
+    name: str | Path,
+    scale: str,
+    out: str | Path,
+    keywords: Mapping[str, Any],
+    *,
+    save_model: bool = False,
+    search: bool = False,
+    supervised: bool = False,
+) -> Request:
+    """Return what to run and how, by the values of `RunKeywords`; UserError says which one is unknown or wrong.
+
+    None stands for the default; save_model: store final models; search: whether this is a search; supervised: whether
+    a parent process starts this one again if it dies.
+    """
+    given = _given({**keywords, "save_model": save_model}, [*RunKeywords.__annotations__, "save_model"])
+    selection = select(name, scale, out, {key: given[key] for key in SelectKeywords.__annotations__ if key in given})
+    checked = {keyword: check(keyword, given[keyword]) for keyword, check in _CHECKS.items() if keyword in given}
+    for keyword in ("autoscaling", "ship"):
+        if checked.get(keyword) and not checked.get("address"):
+            raise UserError(f"--{keyword}: goes with --address")
+    flags = {keyword: checked.pop(keyword) for keyword in ("dry_run", "fresh", "strict") if keyword in checked}
+    options = RunOptions(
+        out=selection.out,
+        study=(SEARCH_PREFIX if search else "") + Path(selection.name).stem,
+        scale=selection.scale,
+        modules=tuple(selection.modules),
+        trackers=checked.pop("track", ()),
+        supervised=supervised,
+        **checked,
+    )
+    return Request(selection, options, search, **flags)
+
+
+def _given(keywords: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return the keywords that have a value; UserError for one that is not known."""
+    for keyword in keywords:
+        if keyword not in known:
+            raise UserError(unknown("option", keyword, [*known, "scale", "out"]))
+    return {keyword: value for keyword, value in keywords.items() if value is not None}
 
 
 def _settings(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings nested, with plain Python values."""
+    if not changes:
+        return {}
     import json
 
     from fedbench.base.settings import nest, plain
@@ -102,14 +168,15 @@ def _settings(changes: Mapping[str, Any]) -> dict[str, Any]:
     return nest(plain(changes), "set")
 
 
-def _seeds(seeds: str | int | Iterable[int]) -> list[int]:
+def _seeds(seeds: Any) -> list[int]:
     texts = seeds.split(",") if isinstance(seeds, str) else [str(seed) for seed in _several(seeds)]
     try:
         numbers = [int(text) for text in texts]
     except ValueError:
         raise UserError(f"--seeds {','.join(texts)!r}: expected whole numbers, such as 8,9,10") from None
-    if twice := [seed for number, seed in enumerate(numbers) if seed in numbers[:number]]:
-        raise UserError(f"--seeds {','.join(texts)}: {twice[0]} stands twice; name it once")
+    if len({*numbers}) < len(numbers):
+        twice = max(numbers, key=numbers.count)
+        raise UserError(f"--seeds {','.join(texts)}: {twice} stands twice; name it once")
     return numbers
 
 
@@ -118,36 +185,26 @@ def _several(value: Any) -> list[Any]:
 
 
 def _names(keyword: str, value: Any) -> tuple[str, ...]:
-    names = _several(value)
-    if not all(isinstance(name, str | Path) and str(name).strip() for name in names):
-        raise UserError(f"{keyword} = {value!r}: must be a name or several")
-    return tuple(map(str, names))
-
-
-def _path(keyword: str, value: Any) -> Path:
-    if not isinstance(value, str | Path):
-        raise UserError(f"{keyword} = {value!r}: must be one value, the name of a folder")
-    if not str(value).strip():
-        raise UserError(f"{keyword}: name a folder")
-    return Path(value)
-
-
-def _flag(keyword: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise UserError(f"{keyword} = {value!r}: must be True or False")
-    return value
-
-
-def check_flags(**flags: Any) -> None:
-    """Raise UserError if one of these keywords is neither True nor False."""
-    for keyword, value in flags.items():
-        _flag(keyword, value)
+    return tuple(_text(keyword, name) for name in _several(value))
 
 
 def _text(keyword: str, value: Any) -> str:
     if not isinstance(value, str | Path) or not str(value).strip():
-        raise UserError(f"{keyword} = {value!r}: must be a text")
+        raise UserError(f"{keyword} = {value!r}: must be one value, and not empty")
     return str(value)
+
+
+def _path(keyword: str, value: Any) -> Path:
+    if value == "":
+        raise UserError(f"{keyword}: name a folder")
+    return Path(_text(keyword, value))
+
+
+def check_flag(keyword: str, value: Any) -> bool:
+    """Return the value of a keyword that must be True or False."""
+    if not isinstance(value, bool):
+        raise UserError(f"{keyword} = {value!r}: must be True or False")
+    return value
 
 
 def _number(keyword: str, value: Any, least: float, *, whole: bool = False) -> Any:
@@ -160,7 +217,7 @@ def _number(keyword: str, value: Any, least: float, *, whole: bool = False) -> A
     return number
 
 
-def gpu_share(value: Any) -> float | None:
+def _gpu_share(keyword: str, value: Any) -> float | None:
     """Return a share of a GPU; None for `auto`. Ray takes no fraction above 1."""
     if value == "auto":
         return None
@@ -171,10 +228,10 @@ def gpu_share(value: Any) -> float | None:
     if share > 1 and not share.is_integer():
         whole = "expected a share below 1, such as 0.25, a whole number, or auto"
         raise UserError(f"--gpus-per-trial {str(value)!r}: {whole}")
-    return float(_number("gpus_per_trial", share, 0))
+    return float(_number(keyword, share, 0))
 
 
-def custom_resources(value: Any) -> dict[str, float]:
+def _resources(keyword: str, value: Any) -> dict[str, float]:
     """Return amounts of further Ray resources, from a mapping or from texts such as accelerator_type:A100=0.001."""
     texts = [f"{name}={amount}" for name, amount in value.items()] if isinstance(value, Mapping) else _several(value)
     found = {}
@@ -185,64 +242,25 @@ def custom_resources(value: Any) -> dict[str, float]:
         except ValueError:
             number = 0.0
         if not name or not number > 0 or not isfinite(number) or (number > 1 and number != int(number)):
-            raise UserError(
-                f"--resources {text!r}: expected NAME=N, N whole or below 1, such as accelerator_type:A100=0.001"
-            )
+            example = "N whole or below 1, such as accelerator_type:A100=0.001"
+            raise UserError(f"--resources {text!r}: expected NAME=N, {example}")
         if name in OWN_OPTIONS:
             raise UserError(f"--resources {text!r}: use {OWN_OPTIONS[name]}")
         found[name] = number
     return found
 
 
-# How each keyword is checked, and what field of RunOptions it becomes.
-_CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "data_dir": ("data_dir", lambda value: _path("data_dir", value)),
-    "track": ("trackers", lambda value: _names("track", value)),
-    "address": ("address", lambda value: _text("address", value)),
-    "autoscaling": ("autoscaling", lambda value: _flag("autoscaling", value)),
-    "ship": ("ship", lambda value: _flag("ship", value)),
-    "checkpoints": ("checkpoints", lambda value: _text("checkpoints", value)),
-    "cpus_per_trial": ("cpus_per_trial", lambda value: _number("cpus_per_trial", value, 0.01)),
-    "gpus_per_trial": ("gpus_per_trial", gpu_share),
-    "resources": ("resources", custom_resources),
-    "max_concurrent": ("max_concurrent", lambda value: _number("max_concurrent", value, 1, whole=True)),
-    "max_failures": ("max_failures", lambda value: _number("max_failures", value, 0, whole=True)),
-    "dashboard": ("dashboard", lambda value: _flag("dashboard", value)),
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("dry_run", "fresh", "strict", "save_model", "autoscaling", "ship", "dashboard"), check_flag),
+    **dict.fromkeys(("address", "checkpoints"), _text),
+    "data_dir": _path,
+    "track": _names,
+    "cpus_per_trial": partial(_number, least=0.01),
+    "gpus_per_trial": _gpu_share,
+    "resources": _resources,
+    "max_concurrent": partial(_number, least=1, whole=True),
+    "max_failures": partial(_number, least=0, whole=True),
 }
-
-
-def run_options(
-    selection: Selection,
-    keywords: Mapping[str, Any],
-    *,
-    prefix: str = "",
-    save_model: bool = False,
-    supervised: bool = False,
-) -> RunOptions:
-    """Return how to run a selection; UserError says which keyword is unknown or which value is wrong.
-
-    keywords: those of `RunKeywords`; None stands for the default. prefix: comes before the name of what is run;
-    supervised: whether a parent process starts this one again if it dies.
-    """
-    fields = {}
-    for keyword, value in keywords.items():
-        if keyword not in _CHECKS:
-            raise UserError(unknown("option", keyword, _CHECKS))
-        if value is not None:
-            name, check = _CHECKS[keyword]
-            fields[name] = check(value)
-    for keyword in ("autoscaling", "ship"):
-        if fields.get(keyword) and not fields.get("address"):
-            raise UserError(f"--{keyword}: goes with --address")
-    return RunOptions(
-        out=selection.out,
-        study=prefix + Path(selection.name).stem,
-        scale=selection.scale,
-        modules=tuple(selection.modules),
-        save_model=save_model,
-        supervised=supervised,
-        **fields,
-    )
 
 
 def check_verification(results: Path, trials: int, out: Path | None) -> None:

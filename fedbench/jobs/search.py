@@ -21,7 +21,7 @@ from fedbench.cost.cases import Machine
 from fedbench.cost.estimate import estimate
 from fedbench.data.official import check_data_dir
 from fedbench.jobs.job import Job
-from fedbench.jobs.options import SEARCH_PREFIX, Selection
+from fedbench.jobs.options import SEARCH_PREFIX, Request, Selection
 from fedbench.jobs.placement import informed, placement
 from fedbench.jobs.study import check_machine, complete, run_with_progress, warn_about, with_trackers
 from fedbench.searches.report import (
@@ -90,13 +90,11 @@ def selected_space(selection: Selection, how: SearchOptions) -> ScaledSpace:
 
 
 class SearchJob(Job):
-    """One search: the suggestions of every method, then the table of default and best settings.
+    """One search: the suggestions of every method, then the table of default and best settings."""
 
-    fresh: whether to forget the suggestions of this search.
-    """
-
-    def __init__(self, selection: Selection, options: RunOptions, how: SearchOptions, *, fresh: bool = False) -> None:
-        self.store, self.fresh, self.how = Store(selection.out), fresh, how
+    def __init__(self, request: Request, how: SearchOptions) -> None:
+        selection, options = request.selection, request.options
+        self.store, self.fresh, self.how = Store(selection.out), request.fresh, how
         self.space = selected_space(selection, how)
         self.folder = selection.out / "searches" / self.space.name / self.space.scale
         self.url = how.storage or default_url(self.folder / self.space.other)

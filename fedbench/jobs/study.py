@@ -19,7 +19,7 @@ from fedbench.cost.estimate import estimate, model_bytes
 from fedbench.data.official import check_data_dir
 from fedbench.jobs.job import EVERYTHING, Job, no_collector
 from fedbench.jobs.live import LivePages
-from fedbench.jobs.options import Selection
+from fedbench.jobs.options import Request, Selection
 from fedbench.jobs.placement import informed, placement
 from fedbench.render.pages.index import INDEX
 from fedbench.render.pages.write import PAGE
@@ -61,13 +61,11 @@ def studies_at(scale: str) -> list[str]:
 
 
 class StudyJob(Job):
-    """One study, or all of them; trials that belong to several studies are run once.
+    """One study, or all of them; trials that belong to several studies are run once."""
 
-    fresh: whether to discard stored trials and run them again.
-    """
-
-    def __init__(self, selection: Selection, options: RunOptions, *, fresh: bool = False) -> None:
-        self.store, self.fresh = Store(selection.out), fresh
+    def __init__(self, request: Request) -> None:
+        selection, options = request.selection, request.options
+        self.store, self.fresh = Store(selection.out), request.fresh
         self.studies = selected_studies(selection)
         self.trials = {hash_: config for study in self.studies for hash_, config in study.trials.items()}
         self.reports: list[Report] = []
@@ -75,7 +73,7 @@ class StudyJob(Job):
         check_trackers(options.trackers)
         self.trackers = CommandTrackers(options.trackers, selection.out)
         self.store.check()
-        finished = set() if fresh else self.store.finished(self.trials)
+        finished = set() if self.fresh else self.store.finished(self.trials)
         self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
         warn_about(self.store)
         modules = dict.fromkeys(module for study in self.studies for module in study.study.import_)

@@ -119,11 +119,10 @@ def test_the_same_modules_work_from_outside_the_package(tmp_path: Path) -> None:
 
 
 IMAGES = """
-import sys
-from fedbench.data.__main__ import main
+from fedbench.cli.main import run_command
 from fedbench.testing import check_dataset
-main(["check", "my_images", "--import", "my_images"])
-check_dataset("my_images")
+if run_command("data", ["check", "my_images", "--import", "my_images"]) == 0:
+    check_dataset("my_images")
 """
 
 

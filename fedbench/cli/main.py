@@ -11,7 +11,7 @@ from fedbench import __version__
 from fedbench.base.errors import UserError, unknown
 from fedbench.base.plugins import import_modules
 from fedbench.base.text import say
-from fedbench.cli.command import DONE, Command, Parser, invocation, run
+from fedbench.cli.command import DONE, FAILED, Command, Parser, invocation, run
 from fedbench.cli.options import add_data_option, add_import_option, add_track_option, folder, text
 from fedbench.cli.results import CLEAN, PUBLISH, REPORT, VERIFY
 from fedbench.cli.runs import SEARCH, STUDY
@@ -110,20 +110,32 @@ def run_new(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def add_speed_command(options: argparse.ArgumentParser) -> None:
     """Add the options of the command `speed`."""
     add, models, seconds = options.add_argument, SPEED_MODELS, SPEED_SECONDS
-    add("--models", type=text("models"), default=models, metavar="NAME[,NAME]", help=f"what to measure ({models})")
-    add("--seconds", type=float, default=seconds, metavar="N", help=f"about how long to measure ({seconds:g})")
+    add(
+        "--check", action="store_true", help="instead: check that results and memory are as promised here, for an issue"
+    )
+    what = f"what to measure ({models}), or to check (all)"
+    add("--models", type=text("models"), metavar="NAME[,NAME]", help=what)
+    add("--seconds", type=float, metavar="N", help=f"about how long to measure ({seconds:g})")
     add("--out", type=folder, metavar="DIR", help="results folder to keep it for (default: the cache, for all)")
     add_import_option(options)
 
 
 def run_speed(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run the command `speed`; return its exit code."""
-    if not 1 <= options.seconds <= 86400:
-        raise UserError(f"--seconds {options.seconds:g}: must be from 1 to 86400")
+    seconds = SPEED_SECONDS if options.seconds is None else options.seconds
+    if not 1 <= seconds <= 86400:
+        raise UserError(f"--seconds {seconds:g}: must be from 1 to 86400")
+    if options.check and (options.seconds is not None or options.out):
+        raise UserError("--check: takes as long as it takes, and keeps nothing; leave out --seconds and --out")
     import_modules(options.modules)
     from fedbench.cli import speed
 
-    speed.run_speed(options.models, options.seconds, options.out, options.modules)
+    if options.check:
+        from fedbench.cli.check import run_check
+
+        models = speed.chosen_models(options.models) if options.models else None
+        return DONE if run_check(models, options.modules) else FAILED
+    speed.run_speed(options.models or SPEED_MODELS, seconds, options.out, options.modules)
     return DONE
 
 

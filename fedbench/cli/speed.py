@@ -26,6 +26,7 @@ from fedbench.data.official import cache_dir
 from fedbench.jobs.study import studies_at
 from fedbench.models import MODELS
 from fedbench.models.precision import PRECISIONS
+from fedbench.simulation.environment import mps_running
 from fedbench.specs.expand import expand
 
 LEAST = 0.3  # seconds of training in a case, however many there are
@@ -112,7 +113,13 @@ def measure_all(
         rows.append(row_of(case, found, own_speed(matrices, case.setting.precision)))
         progress.measured(f"{case}: {rows[-1].samples:,.0f} samples a second")
     rows.sort(key=lambda row: [case.model for case in to_measure].index(row.model))
-    return Speeds(time.strftime("%Y-%m-%d"), machine, matrices, tuple(rows), left_out)
+    context = None
+    if machine.device == "cuda":
+        try:
+            context = server.context_bytes()
+        except LeftOut as reason:
+            left_out["memory that CUDA takes for a process"] = str(reason)
+    return Speeds(time.strftime("%Y-%m-%d"), machine, matrices, tuple(rows), left_out, context, mps_running())
 
 
 def matrix_speeds(
@@ -141,6 +148,12 @@ def show(speeds: Speeds, best: Setting, studies: Studies, console: Console) -> N
     say(legend(speeds.rows))
     own = (f"{precision} {speed / 1e9:,.3g} GFLOP/s" for precision, speed in speeds.matrices.items())
     say(f"products of large matrices: {', '.join(own)}")
+    if speeds.machine.device == "cuda":
+        taken = "unknown" if speeds.context is None else f"{speeds.context / 2**20:,.0f} MiB"
+        say(f"memory that CUDA takes for each process: {taken}")
+        say(
+            "MPS: " + ("runs" if speeds.mps else "does not run; see docs/gpu.md for what it does for trials on one GPU")
+        )
     for what, reason in speeds.left_out.items():
         say(f"left out: {what} ({reason})")
     for precision, factor in speeds.by_precision().items():

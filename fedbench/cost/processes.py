@@ -22,7 +22,7 @@ from fedbench.base.environment import WORKER_ENV
 from fedbench.base.errors import UserError
 from fedbench.base.plugins import import_modules
 from fedbench.cost.cases import Case, Found
-from fedbench.cost.trial import matrix_speed, measure
+from fedbench.cost.trial import context_memory, matrix_speed, measure
 
 T = TypeVar("T")
 START_SECONDS = 60.0  # for processes to come up, and a GPU to be made ready, before they are given up
@@ -48,16 +48,26 @@ class Server:
 
     def trials(self, case: Case, device: str, seconds: float) -> list[Found]:
         """What each of the trials of a case found, all measured at the same time for so many seconds."""
-        meeting = self.context.Barrier(case.setting.at_once)
-        return self._all(measure, (case, device, seconds, meeting), case.setting.at_once, seconds)
+        return self.together(measure, case, device, seconds, count=case.setting.at_once, seconds=seconds)
 
     def matrices(self, precision: str, device: str, cores: int, seconds: float) -> float:
         """Floating-point operations a second in products of large matrices, on a GPU or on so many cores together."""
         count = cores if device == "cpu" else 1
-        return sum(self._all(matrix_speed, (precision, device, seconds, self.context.Barrier(count)), count, seconds))
+        return sum(self.together(matrix_speed, precision, device, seconds, count=count, seconds=seconds))
 
-    def _all(self, work: Callable[..., T], arguments: tuple[Any, ...], count: int, seconds: float) -> list[T]:
-        """Do some work in so many processes at a time."""
+    def context_bytes(self) -> int:
+        """Return the bytes of GPU memory that CUDA takes for a process, while nobody else uses the GPU."""
+        return next(size for size in self.together(context_memory, count=2) if size is not None)
+
+    def together(self, work: Callable[..., T], *arguments: Any, count: int = 1, seconds: float = 60.0) -> list[T]:
+        """Call a function in so many processes at a time; its last argument is where they wait for each other.
+
+        seconds: about how long it takes at most.
+        """
+        return self.run(work, (*arguments, self.context.Barrier(count)), count, seconds)
+
+    def run(self, work: Callable[..., T], arguments: tuple[Any, ...], count: int = 1, seconds: float = 60.0) -> list[T]:
+        """Call a function in so many processes at a time. LeftOut is raised if one of them fails or takes too long."""
         started: list[tuple[BaseProcess, Connection]] = []
         try:
             for _ in range(count):

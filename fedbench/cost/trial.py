@@ -1,4 +1,4 @@
-"""What runs in a process of its own: one of the trials of a case, or products of large matrices."""
+"""What runs in a process of its own: a trial of a case, products of large matrices, or what tells CUDA's memory."""
 
 import time
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from fedbench.base.errors import UserError
 from fedbench.config import RunConfig, TrialConfig
@@ -19,7 +20,7 @@ from fedbench.simulation.compute import exact, pick_device
 from fedbench.simulation.engines import Start, choose_engine
 from fedbench.simulation.evaluation import BATCH, GPU_BATCH, evaluate
 from fedbench.simulation.local import Sgd, draw_plan
-from fedbench.store.memory import peak_memory
+from fedbench.store.memory import peak_memory, release_memory
 
 SCORING = 0.2  # of the time that is there for training, on top of it
 CLIENT_SHARE = 0.25  # of that time at most for one client
@@ -29,9 +30,9 @@ PRODUCTS = {"cpu": 1, "cuda": 4}  # before the device is waited for
 
 
 class Meeting(Protocol):
-    """Where the trials of a case wait for each other."""
+    """Where processes wait for each other; each is told a number, from 0 on."""
 
-    def wait(self) -> object:
+    def wait(self) -> int:
         """Go on when all are here."""
 
 
@@ -119,3 +120,27 @@ def matrix_speed(precision: str, device_name: str, seconds: float, meeting: Meet
         timed(multiply, 0.0, device)
         meeting.wait()
         return products * 2 * side**3 / min(timed(multiply, seconds, device))
+
+
+def context_memory(meeting: Meeting) -> int | None:
+    """Return the GPU memory that CUDA takes for a process, beside what torch reserves; call it in two processes.
+
+    The first one looks before and after the second one has computed something. The second one returns None.
+    """
+    if meeting.wait() == 0:
+        torch.zeros(1, device="cuda")
+        before, _ = torch.cuda.mem_get_info()
+        meeting.wait()
+        meeting.wait()
+        after, _ = torch.cuda.mem_get_info()
+        meeting.wait()
+        return max(0, before - after)
+    meeting.wait()
+    with exact(RunConfig(), torch.device("cuda")):
+        image, weight = torch.ones(1, 3, 8, 8, device="cuda"), torch.ones(4, 3, 3, 3, device="cuda")
+        torch.mm(nn.functional.conv2d(image, weight).flatten(2)[0], torch.ones(36, 2, device="cuda"))
+        release_memory()
+        torch.cuda.synchronize()
+    meeting.wait()
+    meeting.wait()
+    return None

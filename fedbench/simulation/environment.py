@@ -1,5 +1,6 @@
 """The machine and the software versions of a run, on which the last bits of its results may depend."""
 
+import os
 import platform
 import re
 import subprocess
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 DRIVER_FILE = Path("/proc/driver/nvidia/version")  # on Linux
+MPS_PIPES = "/tmp/nvidia-mps"  # where the multi-process service is reached, unless a variable says otherwise
 DRIVER = r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s"
 
 Environment = dict[str, Any]
@@ -70,6 +72,23 @@ def driver_version() -> str | None:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_SECONDS).stdout
         return next(iter(answer.split()), None)
     return None
+
+
+def mps_running() -> bool:
+    """Return whether NVIDIA's multi-process service runs on this machine: its control program then has an answer.
+
+    In a container that program may be missing. A process there uses the service if it can see its control pipe.
+    """
+    try:
+        command = ["nvidia-cuda-mps-control"]
+        asked = subprocess.run(
+            command, input="get_server_list\n", capture_output=True, text=True, timeout=ANSWER_SECONDS
+        )
+        return asked.returncode == 0
+    except FileNotFoundError:
+        return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or MPS_PIPES, "control").exists()
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def processor() -> str:

@@ -1,10 +1,14 @@
-"""The most memory that a run has taken, of its process and of its GPU."""
+"""The most memory that a run has taken, of its process and of its GPU, and how a process gives it back."""
 
+import gc
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import torch
+
+from fedbench.base.memory import return_memory
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -23,6 +27,21 @@ def peak_memory(device: torch.device) -> dict[str, int | None]:
         "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated(device) if gpu else None,
         "peak_gpu_reserved_bytes": torch.cuda.max_memory_reserved(device) if gpu else None,
     }
+
+
+def release_memory() -> None:
+    """Give back the memory that a trial has left in this process, also that of the GPU, which others share."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        if clear := workspace_clearing():
+            clear()
+        torch.cuda.empty_cache()
+    return_memory()
+
+
+def workspace_clearing() -> Callable[[], None] | None:
+    """Return torch's function that gives back cuBLAS's workspaces; None before the version that has it."""
+    return getattr(torch.cuda, "clear_cublas_workspaces", None)
 
 
 def _peak_resident() -> int:

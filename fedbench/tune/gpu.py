@@ -1,16 +1,15 @@
-"""A worker on a GPU: its device, the memory that it may take and gives back, and captures that fail."""
+"""A worker on a GPU: its device, the memory that it may take, and captures that fail."""
 
-import gc
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
 import torch
 
-from fedbench.base.memory import return_memory
 from fedbench.simulation.engines import CaptureFailed
+from fedbench.store.memory import workspace_clearing
 from fedbench.tune.shares import device_number, memory_fraction
 
 MOST_TRIALS = 50  # of a process on a GPU, unless torch can give back all memory of a trial
@@ -41,21 +40,6 @@ def assigned_device(share: float, context: float) -> str:
         memory = torch.cuda.get_device_properties(device).total_memory
         torch.cuda.set_per_process_memory_fraction(memory_fraction(share, context, memory), device)
     return f"cuda:{device}"
-
-
-def release_memory() -> None:
-    """Give back the memory that a trial has left in this process, also that of the GPU, which others share."""
-    gc.collect()
-    if torch.cuda.is_initialized():
-        if clear := workspace_clearing():
-            clear()
-        torch.cuda.empty_cache()
-    return_memory()
-
-
-def workspace_clearing() -> Callable[[], None] | None:
-    """Return torch's function that gives back cuBLAS's workspaces; None before the version that has it."""
-    return getattr(torch.cuda, "clear_cublas_workspaces", None)
 
 
 def worn_out(trials: int) -> bool:

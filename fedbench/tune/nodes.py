@@ -141,7 +141,8 @@ def gpu_share(options: RunOptions, say: Say) -> float:
             return 0.0
         trials = trials_on_a_gpu(options.gpu_memory, smallest, options.gpu_trials, options.gpu_context)
         share = share_of(trials)
-        say(f"--gpus-per-trial {share:g} ({trials} trials on a GPU)")
+        guess = "" if options.gpu_trials else "; a guess: python -m fedbench.speed measures how many are best"
+        say(f"--gpus-per-trial {share:g} ({trials} trials on a GPU{guess})")
     types = gpu_types(node["Resources"] for node in ray.nodes() if node["Alive"])
     if share and len(types) > 1 and not any(name.startswith(ACCELERATOR) for name in options.resources):
         ordered = sorted(types.items(), key=lambda item: (-item[1], item[0]))

@@ -27,11 +27,12 @@ from fedbench.simulation.checkpoint import Stopped, StopRequest
 from fedbench.simulation.engines import CaptureFailed
 from fedbench.store.execute import record_failure, run_trial
 from fedbench.store.leases import HeldElsewhereError, Lease, Watch
+from fedbench.store.memory import release_memory
 from fedbench.store.mirror import Mirror
 from fedbench.trackers import tracked
 from fedbench.trackers.guard import Guarded
 from fedbench.tune.code import importable
-from fedbench.tune.gpu import assigned_device, failed_captures_raised, release_memory, worn_out
+from fedbench.tune.gpu import assigned_device, failed_captures_raised, worn_out
 from fedbench.tune.nodes import without
 from fedbench.tune.options import UNCAPTURED, UNSTORED
 from fedbench.tune.versions import complaint, versions

@@ -12,6 +12,7 @@ import torch
 from fedbench import TrialConfig
 from fedbench.base.plugins import import_modules
 from fedbench.store.execute import execute
+from fedbench.store.memory import release_memory
 from fedbench.store.store import Store
 from fedbench.tune import gpu
 from fedbench.tune.gpu import assigned_device
@@ -154,7 +155,7 @@ def test_workspaces_are_given_back_where_torch_can_so_that_processes_do_not_wear
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("cache"))
     assert gpu.worn_out(gpu.MOST_TRIALS) and not gpu.worn_out(gpu.MOST_TRIALS - 1)
     monkeypatch.setattr(torch.cuda, "clear_cublas_workspaces", lambda: calls.append("workspaces"), raising=False)
-    gpu.release_memory()
+    release_memory()
     assert calls == ["workspaces", "cache"], "first what the cache is to get"
     assert not gpu.worn_out(10 * gpu.MOST_TRIALS)
 

@@ -1,6 +1,7 @@
 """Whole runs on a GPU: near the CPU's, resumable, beside each other, within their memory, without waiting."""
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,12 @@ import torch
 
 from fedbench import Simulation, simulate
 from fedbench.base.settings import dump_yaml
+from fedbench.cli.check import GOOD, TRIALS, grown
+from fedbench.cost.checkup import memory_after_trials, run_once
+from fedbench.cost.processes import Server
 from fedbench.simulation import checkpoint
 from fedbench.simulation.compute import exact
+from fedbench.store.memory import release_memory
 from tests.cuda.places import both, bytes_of, config_of, finished, on_gpu, simulation_of
 from tests.cuda.test_engines import METHODS
 from tests.simulation.test_matrix import BUILT_IN_MODELS
@@ -90,6 +95,72 @@ def test_two_trials_at_once_give_what_each_gives_alone(device: str, case: str, t
         assert scores(tmp_path / f"both{seed}") == scores(tmp_path / f"alone{seed}")
 
 
+@both(["trials"], [])
+def test_two_trials_at_once_end_with_the_bytes_of_one_alone(device: str, case: str) -> None:
+    server = Server()
+    alone = server.together(run_once, device, None)[0]
+    at_once = server.together(run_once, device, None, count=2)
+    assert alone.engine == ("graphed" if device == "cuda" else "eager")
+    assert [each.checksum for each in at_once] == [alone.checksum] * 2
+
+
+@both(["process"], ["process"])
+def test_a_later_trial_in_one_process_ends_with_the_bytes_of_the_first(device: str, case: str) -> None:
+    def ended(seed: int) -> dict[str, bytes]:
+        config = config_of(device, model="simple_cnn", method__name="fedlaw", clients__epochs=1, seed=seed)
+        found, _ = finished(simulation_of(config, "graphed"))
+        release_memory()
+        return found
+
+    first, other, again = ended(8), ended(9), ended(8)
+    assert first == again
+    assert first != other
+
+
+@both(["memory"], [])
+def test_trials_one_after_the_other_leave_no_memory_behind(device: str, case: str) -> None:
+    used = Server().run(memory_after_trials, (device, TRIALS), seconds=120.0)[0]
+    assert grown(used)[0] == GOOD, used
+
+
+WAITING = """
+import sys
+from pathlib import Path
+import torch
+from torch import nn
+from fedbench import Simulation
+from fedbench.cost.checkup import checksum
+from fedbench.models import register_model
+from tests.cuda.places import config_of
+
+class Waiting(nn.Linear):
+    def forward(self, x):
+        x = x.flatten(1)
+        return super().forward(x * (1.0 if x.device.type == "meta" else 1.0 + 0 * x.sum().item()))
+
+@register_model("waiting")
+def waiting(shape, num_classes):
+    return Waiting(shape[0] * shape[1] * shape[2], num_classes)
+
+for engine in ("auto", "eager"):
+    simulation = Simulation(config_of(sys.argv[1], model="waiting", method__name="fedlaw", run__engine=engine))
+    while not simulation.done:
+        simulation.step()
+    print(checksum(simulation), simulation.engine.name, simulation.engine.complaint)
+"""
+
+
+@both(["item"], ["item"])
+def test_a_model_that_waits_for_the_gpu_cannot_be_captured_and_ends_with_the_bytes_of_eager_steps(
+    device: str, case: str
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", WAITING, device]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=Path(__file__).parents[2])
+    found, wanted = (line.split(" ", 2) for line in ended.stdout.splitlines())
+    assert found[:2] == wanted[:2], ended.stdout + ended.stderr
+    assert ("cannot be captured" in found[2]) == (device == "cuda")
+
+
 CAPPED = """
 import sys
 from pathlib import Path
@@ -108,7 +179,24 @@ print(trial.status, trial.reason)
 """
 
 
-SHARES = [pytest.param("1", "done", marks=on_gpu), pytest.param("1e-6", "failed", marks=on_gpu)]
+@pytest.mark.parametrize("share", [pytest.param("0.5", marks=on_gpu)])
+def test_half_of_the_memory_gives_the_bytes_of_the_whole(tmp_path: Path, share: str) -> None:
+    stored = []
+    for part in ("1", share):
+        command = [sys.executable, "-c", CAPPED, str(tmp_path / part), part]
+        subprocess.run(command, capture_output=True, check=True, timeout=280, cwd=Path(__file__).parents[2])
+        (folder,) = (tmp_path / part / "trials").iterdir()
+        stored.append([(folder / name).read_bytes() for name in ("clients.csv", "summary.json")])
+    assert stored[0][0] == stored[1][0]
+    reserved = json.loads(stored[1][1])["peak_gpu_reserved_bytes"]
+    assert 0 < reserved <= float(share) * torch.cuda.get_device_properties(0).total_memory
+
+
+SHARES = [
+    pytest.param("1", "done", marks=on_gpu),
+    pytest.param("0.5", "done", marks=on_gpu),
+    pytest.param("1e-6", "failed", marks=on_gpu),
+]
 
 
 @pytest.mark.parametrize(("share", "status"), SHARES)

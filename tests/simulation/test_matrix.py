@@ -31,8 +31,8 @@ SMALL = {
 SMALLEST = {**SMALL, "data__train_size": 10, "data__test_size": 20, "clients__count": 2, "proxy__size": 10}
 
 
-def test_there_are_eleven_models() -> None:
-    assert len(BUILT_IN_MODELS) == 11
+def test_there_are_twelve_models() -> None:
+    assert len(BUILT_IN_MODELS) == 12
 
 
 @pytest.mark.slow

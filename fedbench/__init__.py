@@ -29,6 +29,11 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_MODULES[name]), name)
 
 
+def __dir__() -> list[str]:
+    """List what users call."""
+    return sorted(__all__)
+
+
 __all__ = [
     "Callback",
     "ConfigError",

@@ -127,6 +127,7 @@ def load(
     selection = select(study, scale, out, keywords)
     _check_name(selection, "studies")
     from fedbench.analysis.trials import stored_trials
+    from fedbench.base.settings import in_words
     from fedbench.jobs.study import selected_studies
     from fedbench.render.results import Results
     from fedbench.store.store import Store
@@ -134,7 +135,8 @@ def load(
     (expanded,) = selected_studies(selection)
     stored = stored_trials(expanded, Store(selection.out))
     if not stored:
-        raise UserError(f"{out}: holds no trial of {study} at scale {scale}; run it first")
+        picked = "".join(f", {words}" for words in [*in_words(expanded.changed), *expanded.picked])
+        raise UserError(f"{out}: holds no trial of {study} at scale {scale}{picked}; run it first")
     results = Results(expanded, stored)
     return results if table is None else getattr(results, table)
 

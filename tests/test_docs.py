@@ -3,17 +3,22 @@
 import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from fedbench.methods import Cohort
+from fedbench.simulation import Simulation
 from fedbench.specs.expand import expand
 from fedbench.specs.space import expand_space
+from fedbench.testing import check_indicator, tiny
 from tests.methods.helpers import tiny_cohort, tiny_server
 
 ROOT = Path(__file__).parent.parent
+EXTENDING = ROOT / "docs" / "extending.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -57,7 +62,7 @@ def test_the_space_in_the_docs_is_a_space(tmp_path: Path) -> None:
 
 
 def test_the_views_of_layers_in_the_docs_are_what_they_say() -> None:
-    (text,) = re.findall(r"```python\n(for span in cohort.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
+    (text,) = re.findall(r"```python\n(for span in cohort.*?)```", EXTENDING.read_text(), re.DOTALL)
     server = tiny_server()
     cohort, w = tiny_cohort(server, m=4), torch.zeros_like(server.model.w)
     names: dict[str, Any] = {"cohort": cohort, "w": w}
@@ -71,6 +76,49 @@ def test_the_views_of_layers_in_the_docs_are_what_they_say() -> None:
         for span, tensor in zip(cohort.layers.tensors, state.values(), strict=True)
     )
     assert not state["0.weight"][1:].any()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_the_example_of_conclude_in_the_docs_keeps_its_promises() -> None:
+    (text,) = re.findall(r"```python\n(\"\"\"How well the final model fits.*?)```", EXTENDING.read_text(), re.DOTALL)
+    exec(text, {"__name__": "my_fit"})
+    check_indicator("my_fit", {"indicators.my_fit": True})
+
+
+def test_what_the_docs_say_of_a_federation_and_of_samples_is_there() -> None:
+    federation = Simulation(tiny()).federation
+    for owner, heading in ((federation, "of the federation"), (federation.train, "of samples")):
+        (rows,) = re.findall(
+            rf"\| {heading} \| what it is \|\n\|---\|---\|\n(.*?)\n\n", EXTENDING.read_text(), re.DOTALL
+        )
+        names = [name for row in rows.splitlines() for name in re.findall(r"`([\w.]+)", row.split("|")[1])]
+        assert len(names) > 4
+        for name in names:
+            assert attrgetter(name)(owner) is not Ellipsis
+    own = federation.train.subset(federation.split.shards[0])
+    inputs, labels = own.batch(torch.arange(2))
+    assert (inputs.dtype, labels.dtype, own.images.dtype) == (torch.float32, torch.int64, torch.uint8)
+
+
+def test_dtypes_of_a_cohort_are_those_in_the_docs() -> None:
+    seen: list[Cohort] = []
+    simulation = Simulation(tiny({"method.name": "qfedavg"}))
+    make = simulation.cohort
+
+    def look(*given: Any) -> Cohort:
+        seen.append(make(*given))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulation, "cohort", look)
+        simulation.step()
+    (cohort,) = seen
+    own = (cohort.W, cohort.B, cohort.w, cohort.p, cohort.uniform, cohort.buffers)
+    assert {tensor.dtype for tensor in own} == {torch.float32}
+    assert {cohort.losses.dtype, cohort.work.steps.dtype} == {torch.float64}
+    assert {cohort.sizes.dtype, cohort.rows().dtype} == {torch.int64}
+    weights = torch.softmax(-cohort.losses, 0)  # as a rule may write it
+    assert torch.equal(cohort.combine(weights), weights.float() @ cohort.W)
 
 
 def test_the_readme_is_short() -> None:

@@ -77,6 +77,15 @@ def test_stored_results_are_the_same(made: tuple[Path, Results]) -> None:
     assert list(part.trials.status) == ["diverged"]
     with pytest.raises(UserError, match="holds no trial"):
         fedbench.load(folder / "mine.yaml", out=folder / "nowhere")
+    with pytest.raises(UserError, match=r"holds no trial of .*mine\.yaml at scale quick, seeds=77; run it first"):
+        fedbench.load(folder / "mine.yaml", out=folder / "out", seeds=[77])
+    with pytest.raises(UserError, match="at scale quick, rounds=7, method=blowup; run it first"):
+        fedbench.load(folder / "mine.yaml", out=folder / "out", changes={"rounds": 7}, only={"method": "blowup"})
+
+
+def test_dir_lists_what_users_call_and_nothing_else() -> None:
+    assert dir(fedbench) == sorted(fedbench.__all__)
+    assert all(getattr(fedbench, name) is not None for name in dir(fedbench))
 
 
 def test_results_are_still_a_frame_of_rounds_to_who_takes_them_for_one(made: tuple[Path, Results]) -> None:

@@ -135,7 +135,7 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
     assert code == 0
     assert error == "warning: --track boom: stopped tracking (ConnectionError: nobody there)\n"  # once, of three trials
     (line,) = (line for line in text.splitlines() if line.startswith("failed: "))
-    assert "ArithmeticError: out of luck (" in line
+    assert "failed: crash (seed 8): ArithmeticError: out of luck (crashing_plugin.py, line 9, in aggregate) (" in line
     assert Path(line.rpartition("(")[2].rstrip(")")).name == "traceback.txt"
     assert "non-finite" in text
     cells = pd.read_csv(tmp_path / "out" / "studies" / "mine" / "quick" / "cells.csv").set_index("method")

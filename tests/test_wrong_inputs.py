@@ -62,6 +62,8 @@ OPTIONS: list[tuple[str, str]] = [
     ("trial --resum --out x", "unrecognized arguments: --resum"),
     ("report smoke --compare=", "argument --compare: name a results folder"),
     ("study smoke --track tensorbord", "did you mean 'tensorboard'?"),
+    ("study smoke --only data.alpha=1.5", "--only data.alpha=1.5: unknown value '1.5'; did you mean '1'?"),
+    ("study smoke --only data.alpha=nan", "--only data.alpha=nan: unknown value 'nan'; Known: 1, 100"),
     ("study smoke --only data.alpha=7", "--only data.alpha=7: unknown value '7'; Known: 1, 100"),
     ("study nowhere.yaml", "nowhere.yaml: cannot be read (No such file or directory)"),
     ("search fixed_gamma --storage=", "argument --storage: name a storage"),
@@ -143,6 +145,15 @@ CURVES = "{y: test_accuracy, colour: method, panels: [data.alpha]}"
 BEATS = "check: beats, point: {method: B}"
 SHOWN = "baseline: {method: A}\ntables: {accuracy: {rows: [data.alpha], columns: [method], "
 STUDIES: list[tuple[str, str, str]] = [
+    ("seeds: [8, 9]\n", "", "mine.yaml: seeds is missing; write seeds: [8, 9, 10]"),
+    (
+        STUDY[STUDY.index("seeds") :],
+        "",
+        "mine.yaml: seeds, tables, scales are missing; write seeds: [8, 9, 10], tables",
+    ),
+    ("[100, 1]", "0.1", "grid.data.alpha = 0.1: must be a list, each of it anything or keys and values; write [0.1]"),
+    ("[8, 9]", "8", "seeds = 8: must be a list that is not empty, each of it a whole number at least 0 and at most"),
+    ("rows: [data.alpha]", "rows: data.alpha", "rows = 'data.alpha': must be a list, each of it a word; write [data"),
     ("[8, 9]", "[8, 8]", "mine.yaml: seeds: 8 stands twice; name it once"),
     ("[100, 1]", "[1, 1.0]", "mine: grid.data.alpha: 1 stands twice; name it once"),
     ("fixed_gamma", "fixed_gamma, data.alpha: 3", "grid.method: sets data.alpha, as the axis 'data.alpha' does"),
@@ -230,6 +241,11 @@ scales: {quick: {}}
 """
 RANGE = "{loguniform: [1e-3, 0.1]}"
 SPACES: list[tuple[str, str, str]] = [
+    (
+        "suggestion_seeds: [1]\nseeds: [8]\n",
+        "",
+        "suggestion_seeds, seeds are missing; write suggestion_seeds: [1, 2, 3]",
+    ),
     ("[8]", "[8, 8]", "mine.yaml: seeds: 8 stands twice; name it once"),
     ("[1]", "[1, 1]", "mine.yaml: suggestion_seeds: 1 stands twice; name it once"),
     ("base: {", "base: {seed: 3, ", "mine: base.seed: name seeds under seeds, and suggestion_seeds"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedbench.analysis.statistics.verdicts import Array
+from fedbench.base.plugins import described
 from fedbench.metrics import METRICS
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import Show
@@ -46,7 +47,7 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
         except DamagedError:
             raise
         except Exception as error:  # of somebody's own metric: its cells stay empty, the others are made
-            warnings.warn(f"metric '{metric}' cannot be read ({type(error).__name__}: {error})", stacklevel=2)
+            warnings.warn(f"metric '{metric}' cannot be read ({described(error)})", stacklevel=2)
             value = None
         if value is not None:
             values[seed] = value

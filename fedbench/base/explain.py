@@ -59,20 +59,39 @@ def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
     if kind == "extra_forbidden" and spot.owner:
         return _unknown_key(spot, model, raw)
     if kind == "missing":
-        return f"{spot.key} is missing"
+        return _missing([_follow(model, raw, item["loc"]) for item in errors if item["type"] == "missing"])
     if kind == "invalid_key":
         return f"{spot.key} is not a key; must be a word"
     value = spot.value if spot.told else first["input"]
     if first["loc"][-1:] == ("[key]",):
         return f"{spot.key}: {value!r} is not a key; must be {describe(spot.annotation, value)}"
-    return f"{spot.key} = {value!r}: must be {describe(spot.annotation, value)}"
+    return f"{spot.key} = {value!r}: must be {describe(spot.annotation, value)}{_listed(spot.annotation, value)}"
+
+
+def _missing(spots: list["_Spot"]) -> str:
+    """Which keys are missing, all at once, with an example for each that has one."""
+    keys = [spot.key for spot in spots]
+    examples = [f"{spot.key}: {spot.example}" for spot in spots if spot.example]
+    such = f"; write {', '.join(examples)}" if examples else ""
+    return f"{', '.join(keys)} {'are' if len(keys) > 1 else 'is'} missing{such}"
+
+
+def _listed(annotation: Any, value: object) -> str:
+    """How to write a single value where a list is wanted; else nothing."""
+    members = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    for member in members:
+        while get_origin(member) is Annotated:
+            member = get_args(member)[0]
+        if get_origin(member) is list and isinstance(value, str | int | float) and not isinstance(value, bool):
+            return f"; write [{value}]"
+    return ""
 
 
 class _Spot:
     """Where an error is: its dotted key, the type that is wanted there and what was written.
 
-    owner: the model whose field it is; of: its name, where it was chosen by one; told: whether the type says in words
-    what it wants, so that nothing inside it needs to be looked at.
+    owner: the model whose field it is; of: its name, where it was chosen by one; example: of what may stand there;
+    told: whether the type says in words what it wants, so that nothing inside it needs to be looked at.
     """
 
     def __init__(self, model: type[BaseModel], raw: Any) -> None:
@@ -81,6 +100,7 @@ class _Spot:
         self.value = raw
         self.owner: type[BaseModel] | None = None
         self.of = ""
+        self.example = ""
 
     @property
     def told(self) -> bool:
@@ -108,6 +128,7 @@ def _follow(model: type[BaseModel], raw: Any, path: tuple[int | str, ...]) -> _S
             spot.key, spot.owner = spot.inside(part), annotation
             field = written_fields(annotation).get(str(part))
             spot.annotation = _whole(field) if field else None
+            spot.example = str(field.examples[0]) if field and field.examples else ""
             spot.value = spot.value.get(part) if isinstance(spot.value, Mapping) else None
         elif isinstance(spot.value, Mapping) and part in spot.value:
             spot.key, spot.owner = spot.inside(part), None

@@ -41,6 +41,12 @@ def blame(error: BaseException) -> str | None:
     return blame(error.__cause__) if error.__cause__ else None
 
 
+def described(error: BaseException) -> str:
+    """The type and the message of an error, with the place in somebody's own code where it came up, as one line."""
+    text, where = describe_error(error), blame(error)
+    return f"{text} ({where})" if where and where not in text else text
+
+
 def beside(name: str, folder: Path) -> str:
     """A module that a file in `folder` names: the path of one that lies there, else the name of an installed one."""
     candidate = folder / (name if name.endswith(".py") else f"{name}.py")

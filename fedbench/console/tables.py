@@ -14,9 +14,8 @@ from fedbench.analysis.claims import counted
 from fedbench.analysis.differences import Differences
 from fedbench.analysis.parity import VERDICTS, parity
 from fedbench.analysis.ranks import Ranks
-from fedbench.analysis.trials import mixed
+from fedbench.analysis.trials import mixed, troubles
 from fedbench.analysis.values import Trials
-from fedbench.base.errors import one_line
 from fedbench.base.files import write_text
 from fedbench.base.text import printable, say
 from fedbench.render.report import Report, folder_of
@@ -57,11 +56,9 @@ def show(study: ScaledStudy, report: Report) -> None:
         say(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
     if report.ranks:
         say(f"ranks: {report.ranks.sentence} (ranks.csv)")
-    for trial in report.trials.values():
-        if trial.status != "done":
-            trace = trial.path / "traceback.txt"
-            where = f" ({trace})" if trace.is_file() else ""
-            say(f"{trial.status}: {trial.hash[:12]}: {one_line(trial.reason)}{where}")
+    for trouble in troubles(study, report.trials):
+        trace = trouble.example.path / "traceback.txt"
+        say(trouble.sentence + (f" ({trace})" if trace.is_file() else ""))
     for line in [*mixed(report.trials), *report.files]:
         say(line)
     if study.variant:

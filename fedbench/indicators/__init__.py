@@ -7,6 +7,7 @@ from fedbench.indicators.base import (
     Moment,
     Observation,
     RoundMoment,
+    Rows,
     indicator_settings,
     register_indicator,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "Moment",
     "Observation",
     "RoundMoment",
+    "Rows",
     "indicator_settings",
     "register_indicator",
 ]

@@ -178,8 +178,11 @@ class Cohort:
         return on_device(self.clients, self.W.device)
 
     def combine(self, lambda_: Tensor, gamma: float = 1.0) -> Tensor:
-        """Gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1."""
-        return self.towards(lambda_ @ self.W, gamma)
+        """Gamma * ((1 - eta_g) w_g + eta_g lambda @ W) [P]: exactly lambda @ W where gamma = eta_g = 1.
+
+        lambda_ may have another dtype than W, such as that of `losses`.
+        """
+        return self.towards(lambda_.to(self.W.dtype) @ self.W, gamma)
 
     def towards(self, mean: Tensor, gamma: float = 1.0) -> Tensor:
         """Gamma * ((1 - eta_g) w_g + eta_g mean) [P], for any kind of mean [P] of the clients; writes into `mean`."""

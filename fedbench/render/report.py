@@ -14,6 +14,7 @@ from fedbench.analysis.tables import Place, Tables, cells_frame, fill_tables, la
 from fedbench.analysis.trials import mixed, rounds_frame, stored_trials, trials_frame
 from fedbench.analysis.variance import VarianceRow, study_variance, variance_frame
 from fedbench.base.files import write_bytes, write_text
+from fedbench.base.plugins import described
 from fedbench.render.figures import FORMATS, draw
 from fedbench.render.rank_plot import STEM, draw_ranks
 from fedbench.render.sheets import latex, markdown
@@ -88,7 +89,7 @@ def _make_report(study: ScaledStudy, store: Store) -> Report:
         except DamagedError:
             raise
         except Exception as error:  # one picture is no reason to lose the others
-            warnings.warn(f"plot '{name}' cannot be drawn ({type(error).__name__}: {error})", stacklevel=2)
+            warnings.warn(f"plot '{name}' cannot be drawn ({described(error)})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
     report = Report(tables, files, trials, findings, ranks, variance, clients)

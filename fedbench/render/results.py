@@ -11,7 +11,7 @@ from fedbench.analysis.beside import noted
 from fedbench.analysis.claims import Finding, check_claims, claims_frame
 from fedbench.analysis.clients import clients_frame
 from fedbench.analysis.tables import Tables, cells_frame, fill_tables, layout
-from fedbench.analysis.trials import mixed, rounds_frame, trials_frame
+from fedbench.analysis.trials import mixed, rounds_frame, trials_frame, troubles
 from fedbench.base.errors import UserError, unknown
 from fedbench.config import TrialConfig
 from fedbench.render.figures import drawn
@@ -142,7 +142,7 @@ class Results:
         """What a notebook shows: tables, claims, and trials that went wrong."""
         sheets = [sheet(self.study, name, filled) for name, filled in self._filled.items() if filled]
         sheets += [claims_sheet(self.study, self._findings)] if self._findings else []
-        wrong = [f"{t.status}: {t.hash[:12]}: {t.reason}" for t in self.stored.values() if t.status != "done"]
+        wrong = [trouble.sentence for trouble in troubles(self.study, self.stored)]
         lines = [*mixed(self.stored), *wrong]
         return "\n".join([f"<h4>{escape(self._title)}</h4>", *map(_table, sheets), *_list(lines)])
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Protocol
 
@@ -28,13 +29,21 @@ def checked_update(aggregate: Aggregate, cohort: Cohort, state: State, server: S
     given = {f"cohort.{name}": value for name, value in vars(cohort).items() if isinstance(value, Tensor)}
     given |= {f"state['{name}']": value for name, value in state.items()}
     before = {name: tensor._version for name, tensor in given.items()}
-    update = aggregate(cohort, state, server)
+    update: Update = _in_dtype(aggregate(cohort, state, server), cohort)
     for name, tensor in given.items():
         if tensor._version != before[name]:
             raise UserError(f"{method}.aggregate wrote into {name}; work on a copy (clone)")
     if problem := _problem(update, cohort) or _aliased(update, server):
         raise UserError(f"{method}.aggregate: {problem}")
     return update
+
+
+def _in_dtype(update: Any, cohort: Cohort) -> Any:
+    """The update, its weights in the run's precision: a rule may compute them from the losses, which are float64."""
+    weights = getattr(update, "lambda_", None)
+    if not isinstance(update, Update) or not isinstance(weights, Tensor) or not weights.is_floating_point():
+        return update
+    return update if weights.dtype == cohort.p.dtype else replace(update, lambda_=weights.to(cohort.p.dtype))
 
 
 def _aliased(update: Update, server: Server) -> str | None:

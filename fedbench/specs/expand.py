@@ -1,6 +1,6 @@
 """A study as data: base settings, axes, seeds, tables, plots and the paper's numbers, in one YAML file."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -17,7 +17,7 @@ from fedbench.specs.changes import check_changes, counted
 from fedbench.specs.consistency import check_study
 from fedbench.specs.library import built_in, load
 from fedbench.specs.marks import marked
-from fedbench.specs.names import Axis, Label, Mark, ScaleName, Where, named, text_label, variant_name
+from fedbench.specs.names import Axis, Label, Mark, ScaleName, Where, as_number, named, text_label, variant_name
 from fedbench.specs.parts import ScoreSpec
 from fedbench.specs.plan import Plan, fixed_plan
 from fedbench.specs.study import ScaleSpec, Study
@@ -278,12 +278,19 @@ def _pick(axes: dict[str, list[Point]], only: Mapping[str, Sequence[str]], where
         if key not in axes:
             raise ConfigError(f"--only {key}: {unknown('axis', key, axes)} (study {where})")
         names = {text_label(label): (label, settings) for label, settings in axes[key]}
-        texts = [text for given in wanted for text in ([given] if given in names else given.split(","))]
+        parts = [text for given in wanted for text in ([given] if given in names else given.split(","))]
+        texts = [_label_of(text, names) for text in parts]
         for text in texts:
             if text not in names:
                 raise ConfigError(f"--only {key}={text}: {unknown('value', text, names)}")
         picked[key] = [names[text] for text in names if text in texts]
     return picked
+
+
+def _label_of(text: str, names: Iterable[str]) -> str:
+    """The one of some labels that a text means: itself, or the same number in another form, such as 1.0 for 1."""
+    number = as_number(text)
+    return text if text in names else next((n for n in names if as_number(n) == number is not None), text)
 
 
 def _cell(where: str, base: Settings, point: Mapping[str, Point], seeds: Sequence[int], scale: str) -> Cell:

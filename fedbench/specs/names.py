@@ -25,6 +25,14 @@ def text_label(label: Label) -> str:
     return f"{label:g}" if isinstance(label, float) else str(label)
 
 
+def as_number(text: str) -> float | None:
+    """The number that a text stands for, if it does."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def text_labels(labels: Any) -> list[str]:
     """One label, or several, as users type them."""
     several = isinstance(labels, Iterable) and not isinstance(labels, str)

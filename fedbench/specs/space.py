@@ -45,9 +45,9 @@ class SpaceScale(Strict):
 class Space(Strict):
     """A space file."""
 
-    title: str
+    title: Annotated[str, Field(examples=["My methods, tuned"])]
     """a headline"""
-    tunes: str
+    tunes: Annotated[str, Field(examples=["the learning rate"])]
     """what is searched, in a few words"""
     import_: list[str] = Field(default=[], alias="import")
     """modules with methods, models and the like of your own: names, or files beside this one"""
@@ -55,22 +55,22 @@ class Space(Strict):
     """settings of all runs"""
     methods: Annotated[dict[str, dict[str, Any]], Field(min_length=1)] | None = None
     """names with settings: each is searched for itself, with the same budget; one method needs none"""
-    parameters: Parameters
+    parameters: Annotated[Parameters, Field(examples=["{clients.lr: {loguniform: [1e-3, 0.5]}}"])]
     """a range or a choice for a setting, or several, each with a condition"""
     metric: Literal["validation_accuracy", "validation_loss", "validation_worst_client"] = "validation_accuracy"
     """what the best is the best of: the highest accuracy, the lowest loss, or the highest accuracy that is expected of
     the worst client"""
-    trials: Budget
+    trials: Annotated[Budget, Field(examples=["20"])]
     """suggestions for each method"""
     rounds: Budget | None = None
     """of a suggestion; null for those of the base"""
     score: ScoreSpec = ScoreSpec()
     """`{rounds: N}`: a score is the mean of the last N rounds (a tenth of all, but 3 to 10)"""
-    suggestion_seeds: Seeds
+    suggestion_seeds: Annotated[Seeds, Field(examples=["[1, 2, 3]"])]
     """whose mean scores a suggestion"""
-    seeds: Seeds
+    seeds: Annotated[Seeds, Field(examples=["[8, 9, 10]"])]
     """of the table at the end"""
-    scales: dict[ScaleName, SpaceScale]
+    scales: Annotated[dict[ScaleName, SpaceScale], Field(examples=["{quick: {}}"])]
     """what quick and paper change; tiny is quick, made tiny, with the base that stands here"""
 
     @property

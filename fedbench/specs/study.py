@@ -82,9 +82,9 @@ CheckChoice = one_of("check", CHECKS.get, CHECKS)
 class Study(Strict):
     """A study file."""
 
-    title: str
+    title: Annotated[str, Field(examples=["My methods"])]
     """a headline"""
-    shows: str
+    shows: Annotated[str, Field(examples=["Which one is better"])]
     """what the study is about, in a sentence"""
     paper: list[str] = []
     """the paper's tables and figures that it makes again"""
@@ -92,17 +92,20 @@ class Study(Strict):
     """modules with methods, models and the like of your own: names, or files beside this one"""
     base: dict[str, Any] = {}
     """settings of all trials"""
-    grid: dict[str, Axis]
+    grid: Annotated[dict[str, Axis], Field(examples=["{data.alpha: [0.1]}"])]
     """the axes: values of a setting, or names with settings that change together"""
     skip: list[Where] = []
     """cells to leave out"""
-    seeds: Seeds
+    seeds: Annotated[Seeds, Field(examples=["[8, 9, 10]"])]
     """a trial for each in every cell"""
     score: ScoreSpec = ScoreSpec()
     """`{rounds: N}`: the final score is the mean of the last N rounds (a tenth of all, but 3 to 10)"""
     baseline: Point = {}
     """the point that differences are taken to, seed by seed"""
-    tables: Annotated[dict[str, TableSpec], Field(min_length=1)]
+    tables: Annotated[
+        dict[str, TableSpec],
+        Field(min_length=1, examples=["{accuracy: {rows: [], columns: [data.alpha]}}"]),
+    ]
     """the first one is table.csv, others are table-NAME.csv"""
     plots: dict[str, Annotated[PlotSpec, PlotChoice]] = {}
     """figures, each of a kind"""
@@ -114,7 +117,7 @@ class Study(Strict):
     """an axis (`method`, where there is one), or `{axis, margin}`: who is ahead over all cells"""
     variance: VarianceSpec | None = None
     """`{rows, sources}`: how much of the variance between trials comes from each source of randomness"""
-    scales: Annotated[dict[ScaleName, ScaleSpec], Field(min_length=1)]
+    scales: Annotated[dict[ScaleName, ScaleSpec], Field(min_length=1, examples=["{quick: {}}"])]
     """what quick, paper and tiny change"""
     marks: dict[str, Mark | dict[str, Mark] | list[MarkRule]] = {}
     """how sure a setting of the paper is, labels of an axis, or places: S stated, I inferred, W a weak guess"""

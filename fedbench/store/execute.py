@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedbench.base.plugins import described
 from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import Checkpoints, Stopped, restore, save
@@ -150,7 +151,7 @@ class Entry(Callback[Simulation, Record]):
 
 def record_failure(destination: Destination, hash_: str, error: Exception) -> None:
     """Store a trial that crashed, with its reason; call it while the error is being handled."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    reason = described(error)
     files = {"traceback.txt": traceback.format_exc().encode()}
     destination.accept(hash_, marked(files, hash_, "failed", reason, {}), None)
 

@@ -46,15 +46,16 @@ def _small(dataset: Dataset) -> dict[str, Any]:
 
 
 def check_partition(
-    name: str, settings: Mapping[str, Any] | None = None, clients: Sequence[int] = (2, 3, 5, 8)
+    name: str, settings: Mapping[str, Any] | None = None, clients: int | Sequence[int] = (2, 3, 5, 8)
 ) -> None:
     """Hold a registered partition to what every partition promises; `settings` have dotted keys, such as data.alpha.
 
-    For each number of clients that it does not refuse: as many shards as clients, of samples that it was given, none
-    of them twice; the same ones for the same generator; nothing written to; groups within the clients.
+    clients: a number of clients, or several. For each of them that the partition does not refuse: as many shards as
+    clients, of samples that it was given, none of them twice; the same ones for the same generator; nothing written to;
+    groups within the clients.
     """
     partition, given = PARTITIONS.get(name), {"data.partition": name, **(settings or {})}
-    for count in clients:
+    for count in [clients] if isinstance(clients, int) else clients:
         if partition.check(count) is None:
             with said_as_broken_promise():
                 data = tiny({**given, "clients.count": count, "clients.participation": 1.0}).data

@@ -16,7 +16,7 @@ from typing import Any
 from fedbench.base.environment import WORKER_ENV, variables
 from fedbench.base.errors import UserError
 from fedbench.tune.options import RunOptions
-from fedbench.tune.tokens import private_token
+from fedbench.tune.tokens import private_token, shown_token
 
 QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 ENVIRONMENT = {
@@ -203,7 +203,8 @@ def local_ray(options: RunOptions, say: Callable[[str], None]) -> Iterator[None]
     try:
         local.wait()
         if options.dashboard:
-            say(f"dashboard: http://{local.dashboard} (it asks for the token in {local.token})")
+            say(f"dashboard: http://{local.dashboard}")
+            say(f"it asks for an authentication token; paste into its field {shown_token(local.token)}")
         yield
     finally:
         local.stop()

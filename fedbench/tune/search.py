@@ -13,7 +13,8 @@ from optuna.trial import TrialState
 from ray import tune
 from ray.tune.search import Searcher
 
-from fedbench.base.errors import ConfigError, describe_error
+from fedbench.base.errors import ConfigError
+from fedbench.base.plugins import described
 from fedbench.base.settings import merge
 from fedbench.base.signals import interrupt, stop_signals
 from fedbench.config import TrialConfig
@@ -63,7 +64,7 @@ class FederatedSuggestion(Worker):
         except ConfigError as error:
             status, reason, score = "impossible", str(error), {}
         except Exception as error:
-            status, reason, score = "failed", describe_error(error), {}
+            status, reason, score = "failed", described(error), {}
         self._log(status + (f" ({reason})" if reason else ""))
         yield {"round": round_, "status": status, "reason": reason, **score, "done": True}
 

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,3 +22,8 @@ def private_token() -> Path:
     with suppress(OSError):  # it may belong to somebody else who shares it on purpose
         path.chmod(0o600)
     return path
+
+
+def shown_token(path: Path) -> str:
+    """Return the token on a terminal, elsewhere only the file that holds it: others may read logs."""
+    return path.read_text().strip() if sys.stdout.isatty() else f"what {path} holds"

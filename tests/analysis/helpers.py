@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -48,7 +48,9 @@ def fill(
     *,
     config_file: bool = False,
 ) -> None:
-    """Put an entry for every trial that `outcome(labels, seed)` gives an accuracy, a summary or a status for.
+    """Put an entry for every trial that `outcome(labels, seed)` gives something for.
+
+    That is an accuracy, a summary, a status, or `status: reason`.
 
     rounds: its rounds.csv, or a function of the same arguments that gives it; config_file: whether to write a
     config.yaml.
@@ -58,7 +60,7 @@ def fill(
             found = outcome(cell.labels, seed)
             if found is None:
                 continue
-            status: Any = found if isinstance(found, str) else "done"
+            status, _, reason = found.partition(": ") if isinstance(found, str) else ("done", "", "")
             with store.entry(config.hash) as folder:
                 if config_file:
                     (folder / "config.yaml").write_text(dump_yaml(config.plain()))
@@ -68,7 +70,8 @@ def fill(
                 environment = {"device_name": "x", "threads": 1, "torch": "2", "fedbench": "0"}
                 (folder / "environment.json").write_text(json.dumps(environment))
                 content = found if isinstance(found, dict) else summary(found) if status == "done" else {}
-                store.commit(folder, config.hash, status, None if status == "done" else "why", content)
+                why = None if status == "done" else reason or "why"
+                store.commit(folder, config.hash, cast(Any, status), why, content)
 
 
 def on_screen(study: ScaledStudy, trials: Trials, name: str, bold: tuple[str, str] = ("<", ">")) -> pd.DataFrame:

@@ -121,3 +121,13 @@ def test_a_method_that_leaves_finite_numbers_is_a_run_that_diverges(
 
     monkeypatch.setattr(FedAvg, "aggregate", aggregate)
     assert "non-finite weights" in (Simulation(tiny()).step().diverged or "")
+
+
+def test_weights_may_be_computed_from_the_losses_which_are_float64(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def aggregate(self: FedAvg, cohort: Cohort, state: State, server: Server) -> Update:
+        weights = cohort.p.double()
+        return Update(cohort.combine(weights), weights)
+
+    usual = Simulation(tiny()).step()
+    monkeypatch.setattr(FedAvg, "aggregate", aggregate)
+    assert Simulation(tiny()).step().lambda_ == usual.lambda_

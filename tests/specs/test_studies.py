@@ -268,3 +268,9 @@ def test_rules_for_plain_sgd_have_a_row_without_momentum_beside_fedavg_without(n
     plain = {config.method.name for config in study.trials.values() if config.clients.momentum == 0}
     assert plain == {"fedavg", "scaffold", "fedexp"}
     assert "rows without momentum are to be read against FedAvg without momentum" in study.study.shows
+
+
+@pytest.mark.parametrize("text", ["1.0", "1", "1e0", "01"])
+def test_only_takes_a_number_in_every_form(mine: Path, text: str) -> None:
+    assert expanded(mine, only={"method.gamma": [text]}).axes["method.gamma"] == [1.0]
+    assert expanded(mine, only={"data.alpha": [f"100,{text}"]}).axes["data.alpha"] == [100, 1]

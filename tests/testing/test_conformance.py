@@ -60,6 +60,16 @@ def test_our_partitions_keep_their_promises(name: str) -> None:
     check_partition(name)
 
 
+def test_a_partition_is_checked_for_one_number_of_clients_or_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    monkeypatch.setattr(
+        "fedbench.testing.data.check_shards", lambda name, partition, data, clients: counts.append(clients)
+    )
+    check_partition("dirichlet", {"data.alpha": 1.0}, 3)
+    check_partition("dirichlet", {"data.alpha": 1.0}, [3, 4])
+    assert counts == [3, 3, 4]
+
+
 @pytest.mark.parametrize("name", built_in(INDICATORS))
 def test_our_indicators_keep_their_promises(name: str) -> None:
     check_indicator(name, INDICATOR_SETTINGS.get(name))

@@ -18,7 +18,7 @@ from fedbench import UserError
 from fedbench.tune import fit
 from fedbench.tune.nodes import check_fit
 from fedbench.tune.options import RunOptions
-from fedbench.tune.tokens import private_token
+from fedbench.tune.tokens import private_token, shown_token
 from tests.commands import search as search_main
 from tests.commands import study as main
 
@@ -197,3 +197,11 @@ def test_a_token_that_everybody_could_read_is_made_private(tmp_path: Path, monke
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
     assert private_token() == token
     assert (token.stat().st_mode & 0o777, token.read_text()) == (0o600, "0" * 64)
+
+
+def test_the_token_is_shown_on_a_terminal_and_kept_out_of_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    token.write_text("0" * 64 + "\n")
+    assert shown_token(token) == f"what {token} holds"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert shown_token(token) == "0" * 64

@@ -88,7 +88,7 @@ OPTIONS: list[tuple[str, str]] = [
     ("trial --set method.name=median --set method.pre=nmm", "must be one of none, nnm (did you mean 'nnm'?)"),
     ("trial --set method.name=fedlws --set method.inner=fedavg", "must be settings, such as {name: fedavg}"),
     ("trial --set clients.corruption=flip --set clients.corruption_scale=2", "clients.corruption=flip has no scale"),
-    ("data check mnist", "unknown data set 'mnist'; did you mean 'mnist5k'?"),
+    ("data check mnist5", "unknown data set 'mnist5'; did you mean 'mnist5k'?"),
     ("clean --out nowhere", "--out nowhere: is not there; name a folder with results"),
     ("new method none", "means something else in Python already; choose one such as my_none"),
     (f"new study {'m' * 300}", "too long for a file; must have at most 247 letters"),

@@ -128,7 +128,7 @@ def _verified(path: Path, sums: Sequence[str], largest: int) -> bytes:
     """The uncompressed content of a file whose md5 is one of `sums`."""
     try:
         raw = read_bytes(path, largest)
-        blob = _unzipped(raw, largest) if path.suffix == ".gz" else raw
+        blob = unzipped(raw, largest) if path.suffix == ".gz" else raw
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read, truncated or not the official file ({error})") from error
     if sums and not {_md5(raw), _md5(blob)} & set(sums):
@@ -136,7 +136,7 @@ def _verified(path: Path, sums: Sequence[str], largest: int) -> bytes:
     return blob
 
 
-def _unzipped(raw: bytes, most: int) -> bytes:
+def unzipped(raw: bytes, most: int) -> bytes:
     """The content of a gzip file; an error if it has more than `most` bytes, without unpacking all of it."""
     with gzip.open(io.BytesIO(raw)) as stream:
         blob = stream.read(most + 1)
@@ -154,12 +154,14 @@ class Official:
     """The loader of a published data set, whose files are found locally or downloaded by torchvision.
 
     Files are searched in the user's folder, $FEDBENCH_DATA, the cache and then the `system` folders. A warning names
-    the folder that is used if it is not the first that the user gave.
+    the folder that is used if it is not the first that the user gave. Otherwise, torchvision downloads its data set
+    `torchvision_name` or, where `urls` are given, the files at these addresses into the first folder of the layout.
     """
 
     name: str
     layouts: Sequence[Layout]
-    torchvision_name: str
+    torchvision_name: str = ""
+    urls: Sequence[str] = ()
     system: Sequence[Path] = ()
 
     def __call__(self, data_dir: Path | None) -> Arrays:
@@ -189,8 +191,12 @@ class Official:
         folders = " or ".join(f"DIR/{layout.folders[0]}/ ({', '.join(layout.files)})" for layout in self.layouts)
         raise UserError(
             f"data set '{self.name}' is not in {', '.join(map(str, [*named, *others]))} ({problem}); "
-            f"put the official files into {folders} and name DIR with --data-dir or $FEDBENCH_DATA"
+            f"put the official files{self._addresses} into {folders} and name DIR with --data-dir or $FEDBENCH_DATA"
         )
+
+    @property
+    def _addresses(self) -> str:
+        return f" ({', '.join(self.urls)})" if self.urls else ""
 
     def _download(self, target: Path) -> str | None:
         """Download the files by torchvision and move them to `target`. Return a message if this fails."""
@@ -200,7 +206,10 @@ class Official:
             return f"cannot be downloaded, torchvision does not work beside this build of torch: {_first_line(error)}"
         try:
             with tempfile.TemporaryDirectory(prefix="fedbench-") as scratch:
-                getattr(datasets, self.torchvision_name)(scratch, download=True)
+                if not self.urls:
+                    getattr(datasets, self.torchvision_name)(scratch, download=True)
+                for url in self.urls:
+                    datasets.utils.download_url(url, str(Path(scratch, self.layouts[0].folders[0])))
                 install(Path(scratch), target)
         except Exception as error:  # torchvision raises many types, from RuntimeError to URLError
             return f"the download failed: {type(error).__name__}: {_first_line(error)}"

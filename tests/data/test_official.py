@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -175,6 +175,25 @@ def test_a_download_is_put_in_place_and_what_was_there_before_is_completed(
         Official("own", [LAYOUT], "Own")._download(root)
         assert load(root).train_labels.tolist() == [0, 1, 2]
         assert sorted(path.name for path in root.rglob("*")) == ["images", "labels", "set"]
+
+
+def test_files_at_addresses_are_downloaded_into_the_first_folder(
+    tmp_path: Path, torchvision: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = {"https://nowhere/images": b"\1\2\3", "https://nowhere/labels": b"\0\1\2"}
+
+    def download_url(url: str, root: str) -> None:
+        Path(root).mkdir(exist_ok=True)
+        Path(root, url.rpartition("/")[2]).write_bytes(content[url])
+
+    monkeypatch.setattr(torchvision, "utils", SimpleNamespace(download_url=download_url), raising=False)
+    source = Official("own", [LAYOUT], urls=list(content))
+    with pytest.raises(
+        UserError, match=r"put the official files \(https://nowhere/images, https://nowhere/labels\) into"
+    ):
+        source.find(tmp_path, download=False)
+    assert source(tmp_path).train_labels.tolist() == [0, 1, 2]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["images", "labels", "set"]
 
 
 def test_a_download_that_breaks_off_while_it_is_put_in_place_leaves_no_part_of_it(

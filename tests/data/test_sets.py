@@ -43,7 +43,9 @@ def test_both_cifar_layouts_parse_to_the_same_arrays(layouts: tuple, key: str, l
         assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", ["fashion_mnist", "cifar10", "cifar100"])
+@pytest.mark.parametrize(
+    "name", ["fashion_mnist", "cifar10", "cifar100", "mnist", "svhn", "emnist_letters", "tiny_imagenet"]
+)
 def test_a_missing_set_is_a_clear_error(name: str, tmp_path: Path, command, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     dataset = DATASETS.get(name)
     monkeypatch.setitem(dataset.load.__dict__, "system", ())

@@ -1,26 +1,12 @@
 """Fashion-MNIST, read from its official idx files."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
-from fedbench.data.base import Arrays, Dataset, register_dataset
+from fedbench.data.base import Dataset, register_dataset
 from fedbench.data.official import Layout, Official
-from fedbench.data.readers import read_idx
+from fedbench.data.readers import read_mnist
 
 DEBIAN = Path("/usr/share/datasets")
-
-
-def parse(blobs: Mapping[str, bytes]) -> Arrays:
-    """Parse the four idx files."""
-    part = {name: read_idx(blob, name) for name, blob in blobs.items()}
-    return Arrays(
-        part["train-images-idx3-ubyte"][..., None],
-        part["train-labels-idx1-ubyte"].astype(np.int64),
-        part["t10k-images-idx3-ubyte"][..., None],
-        part["t10k-labels-idx1-ubyte"].astype(np.int64),
-    )
 
 
 LAYOUT = Layout(
@@ -31,7 +17,7 @@ LAYOUT = Layout(
         "t10k-images-idx3-ubyte": ("bef4ecab320f06d8554ea6380940ec79", "8181f5470baa50b63fa0f6fddb340f0a"),
         "t10k-labels-idx1-ubyte": ("bb300cfdad3c16e7a12a480ee83cd310", "15d484375f8d13e6eb1aabb0c3f46965"),
     },
-    read=parse,
+    read=read_mnist,
     largest=16 + 60_000 * 28 * 28,
 )
 

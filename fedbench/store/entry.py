@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from fedbench.base.errors import UserError, describe_error
 from fedbench.base.packs import LARGEST_FILE, read
 from fedbench.base.settings import Settings, nest, parse_yaml
-from fedbench.config import LAST_ROUNDS, score_rounds
 from fedbench.store import mark as marks
 from fedbench.store.columns import Columns, columns_of, parse_together
 from fedbench.store.mark import Mark, Status, read_environment, read_mark, read_summary
@@ -112,6 +111,8 @@ class StoredTrial:
             return self
         import pandas as pd
 
+        from fedbench.config import score_rounds  # late: it imports torch
+
         table, count = self.rounds, rounds or score_rounds(int(self.summary["rounds"]))
         last = table["round"] > table["round"].max() - count
         scores = {
@@ -123,6 +124,8 @@ class StoredTrial:
         """Return whether the summary has the score over so many last rounds, or can have none."""
         if self.status != "done":
             return True
+        from fedbench.config import LAST_ROUNDS, score_rounds
+
         total = int(self.summary["rounds"])
         return rounds is None and score_rounds(total) == min(total, LAST_ROUNDS)  # as older entries have it
 

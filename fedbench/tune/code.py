@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedbench.base.fingerprint import sources
+from fedbench.base.versions import PACKAGE
 from fedbench.tune.options import RunOptions
-from fedbench.tune.versions import PACKAGE
 
 MODULES = "fedbench_modules"  # the package that holds the modules on workers
 IGNORED = shutil.ignore_patterns("__pycache__", ".git*")

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from fedbench.base.errors import UserError
+from fedbench.cost.shares import ACCELERATOR
 from fedbench.tune.options import RunOptions
-from fedbench.tune.shares import ACCELERATOR
 
 REACH_SECONDS = 5.0  # for an address to answer
 

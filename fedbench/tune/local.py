@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from fedbench.base.environment import WORKER_ENV, variables
@@ -201,6 +202,7 @@ def local_ray(options: RunOptions, say: Callable[[str], None]) -> Iterator[None]
     say("starting Ray")
     local = _pending.pop() if _pending else LocalRay(options)
     try:
+        import_module("fedbench.tune.runner")  # while Ray starts: it imports the whole of Ray Tune
         local.wait()
         if options.dashboard:
             say(f"dashboard: http://{local.dashboard}")

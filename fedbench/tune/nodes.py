@@ -8,10 +8,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedbench.base.errors import UserError
+from fedbench.base.versions import complaint, versions
+from fedbench.cost.shares import ACCELERATOR, Packing, gpu_types, share_of, trials_on_a_gpu
 from fedbench.tune.fit import too_much
 from fedbench.tune.options import RunOptions
-from fedbench.tune.shares import ACCELERATOR, Packing, gpu_types, share_of, trials_on_a_gpu
-from fedbench.tune.versions import complaint, versions
 
 ASK_SECONDS = 60.0
 PENDING = 16  # trials that wait for resources, at least
@@ -58,7 +58,7 @@ def found_versions() -> Callable[[], dict[str, str]]:
         from importlib.metadata import version
 
         try:
-            return dict(import_module("fedbench.tune.versions").versions())
+            return dict(import_module("fedbench.base.versions").versions())
         except Exception:
             found = {"Python": ".".join(platform.python_version_tuple()[:2])}
             with suppress(Exception):

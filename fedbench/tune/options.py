@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from fedbench.tune.shares import CONTEXT
+from fedbench.cost.shares import CONTEXT
 
 UNSTORED = "not stored"  # how a trial ends that the file system has stopped: the next command goes on with it
 UNCAPTURED = "not captured"  # how a trial ends whose steps cannot be captured: it goes on in another process, without

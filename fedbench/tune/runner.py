@@ -16,16 +16,16 @@ from ray.tune.logger import JsonLoggerCallback
 from ray.tune.search import Searcher
 
 from fedbench.base.signals import interrupt, stop_signals
+from fedbench.base.versions import versions
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
+from fedbench.cost.shares import Packing, Shares
 from fedbench.store.leases import Watch
 from fedbench.store.store import Store
 from fedbench.tune.home import home_of
 from fedbench.tune.local import RayDied
 from fedbench.tune.nodes import Nodes, alive, ask, gpu_share, packing_of
 from fedbench.tune.options import UNCAPTURED, RunOptions, Score, StudyListener
-from fedbench.tune.shares import Packing, Shares
-from fedbench.tune.versions import versions
 from fedbench.tune.worker import FederatedRun, tidy_node
 
 POLL_SECONDS = 1.0  # between two looks at trials that another command runs

@@ -18,17 +18,17 @@ from fedbench.base.plugins import described
 from fedbench.base.settings import merge
 from fedbench.base.signals import interrupt, stop_signals
 from fedbench.config import TrialConfig
+from fedbench.cost.shares import Packing, could_grow
 from fedbench.searches.suggestions import Suggestions
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.engines import CaptureFailed
 from fedbench.simulation.lockstep import Lockstep
+from fedbench.store.gpu import assigned_device, failed_captures_raised
 from fedbench.store.store import Store
-from fedbench.tune.gpu import assigned_device, failed_captures_raised
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes, gpu_share, packing_of
 from fedbench.tune.options import UNCAPTURED, RunOptions, SearchListener
 from fedbench.tune.runner import check_alive, common, fit
-from fedbench.tune.shares import Packing, could_grow
 from fedbench.tune.watch import log
 from fedbench.tune.worker import OtherVersionError, Result, Worker, prepare, run_settings
 
@@ -75,7 +75,9 @@ class FederatedSuggestion(Worker):
         for settings in self.config["runs"]:
             config = TrialConfig(**merge(settings, {"run": run_settings(self.config["model"], common)}))
             automatic = config.run.device == "auto"
-            configs.append(config.on(assigned_device(share, common["gpu_context"])) if automatic else config)
+            configs.append(
+                config.on(assigned_device(ray.get_gpu_ids(), share, common["gpu_context"])) if automatic else config
+            )
         data_dir = Path(common["data_dir"]) if common["data_dir"] else None
         return Lockstep(configs, self.config["metric"], data_dir, self.config["score_rounds"])
 

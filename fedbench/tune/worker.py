@@ -16,6 +16,7 @@ from fedbench.base.environment import variables
 from fedbench.base.errors import UserError, one_line
 from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
+from fedbench.base.versions import complaint, versions
 from fedbench.config import TrialConfig
 from fedbench.config.naming import SHORT_HASH, RunName
 from fedbench.data.base import Arrays, Dataset
@@ -26,16 +27,15 @@ from fedbench.simulation import Callback, Record, Simulation
 from fedbench.simulation.checkpoint import Stopped, StopRequest
 from fedbench.simulation.engines import CaptureFailed
 from fedbench.store.execute import record_failure, run_trial
+from fedbench.store.gpu import assigned_device, failed_captures_raised, worn_out
 from fedbench.store.leases import HeldElsewhereError, Lease, Watch
 from fedbench.store.memory import release_memory
 from fedbench.store.mirror import Mirror
 from fedbench.trackers import tracked
 from fedbench.trackers.guard import Guarded
 from fedbench.tune.code import importable
-from fedbench.tune.gpu import assigned_device, failed_captures_raised, worn_out
 from fedbench.tune.nodes import without
 from fedbench.tune.options import UNCAPTURED, UNSTORED
-from fedbench.tune.versions import complaint, versions
 from fedbench.tune.watch import Watched, worker_name
 
 REPORT_SECONDS = 1.0  # between two reports of a running trial
@@ -169,7 +169,8 @@ class FederatedRun(Worker):
                 stop = StopRequest(StopAsked(remote.home, hash_), remote.checkpoints(hash_))
                 heard = [*callbacks, *remote.trackers, EngineComplaint(warn), stop]
                 data_dir = Path(common["data_dir"]) if common["data_dir"] else None
-                device = partial(assigned_device, self.config["resources"].get("GPU", 0.0), common["gpu_context"])
+                share = self.config["resources"].get("GPU", 0.0)
+                device = partial(assigned_device, ray.get_gpu_ids(), share, common["gpu_context"])
                 yield from run_trial(config, remote, data_dir, heard, device, mirror, common["save_model"])
         except Stopped as error:
             remote.ended = {"status": "stopped", "reason": str(error)}

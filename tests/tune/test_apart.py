@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedbench.base.versions import PACKAGE
 from fedbench.config.naming import SHORT_HASH
 from fedbench.data.sets.fashion_mnist import DEBIAN
 from fedbench.render.report import make_report
 from fedbench.specs.expand import expand
 from fedbench.store.execute import execute
 from fedbench.store.store import Store
-from fedbench.tune.versions import PACKAGE
 from tests.helpers import results, wait_until
 from tests.tune.machines import PORT, Machines, Process, reason_to_skip
 

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import torch
 
 from fedbench import TrialConfig
 from fedbench.base.plugins import import_modules
+from fedbench.store import gpu
 from fedbench.store.execute import execute
+from fedbench.store.gpu import assigned_device
 from fedbench.store.memory import release_memory
 from fedbench.store.store import Store
-from fedbench.tune import gpu
-from fedbench.tune.gpu import assigned_device
 from fedbench.tune.options import UNCAPTURED
 from fedbench.tune.worker import WornError
 from tests.commands import search
@@ -171,7 +170,6 @@ def test_a_trial_gets_the_gpu_that_ray_gave_it_and_its_share_without_the_context
     share: float, visible: str | None, wanted: str, fraction: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caps: list[Any] = []
-    monkeypatch.setattr(ray, "get_gpu_ids", lambda: [3])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *given: caps.append(given))
     card = type("Card", (), {"total_memory": 16 * GIB})
@@ -179,5 +177,5 @@ def test_a_trial_gets_the_gpu_that_ray_gave_it_and_its_share_without_the_context
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert assigned_device(share, 1 * GIB) == wanted
+    assert assigned_device([3], share, 1 * GIB) == wanted
     assert caps == ([] if fraction is None else [(fraction, int(wanted[-1]))])

@@ -11,9 +11,9 @@ import ray
 
 from fedbench.base.fingerprint import fingerprint
 from fedbench.base.plugins import import_modules
+from fedbench.base.versions import PACKAGE, complaint, own_version, versions
 from fedbench.tune.code import MODULES, packed
 from fedbench.tune.options import RunOptions
-from fedbench.tune.versions import PACKAGE, complaint, own_version, versions
 
 
 @pytest.fixture

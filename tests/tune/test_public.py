@@ -25,7 +25,17 @@ PUBLIC = {
     "ray.util.scheduling_strategies",
 }
 ATTRIBUTES = {  # of the module `ray`
-    *("cancel", "cluster_resources", "exceptions", "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init"),
+    *(
+        "available_resources",
+        "cancel",
+        "cluster_resources",
+        "exceptions",
+        "get",
+        "get_actor",
+        "get_gpu_ids",
+        "get_runtime_context",
+        "init",
+    ),
     *("is_initialized", "kill", "method", "nodes", "put", "remote", "shutdown", "util", "wait", "__version__"),
 }
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from fedbench import TrialConfig
 from fedbench.config.naming import RunName, name_alone
 from fedbench.console.progress import StudyProgress
+from fedbench.cost.shares import Shares
 from fedbench.data.base import DATASETS, Arrays
 from fedbench.data.own import dataset_of, describe
 from fedbench.methods import Method, MethodSettings, register_method
@@ -28,7 +29,6 @@ from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes
 from fedbench.tune.options import UNSTORED, RunOptions, Score
 from fedbench.tune.runner import ProgressCallback, Stopping, common
-from fedbench.tune.shares import Shares
 from fedbench.tune.worker import FederatedRun, fetch, node_folder, tidy_node
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_cpu")]

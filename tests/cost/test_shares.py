@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbench.tune.shares import (
+from fedbench.cost.shares import (
     CONTEXT,
     Packing,
     Shares,
-    device_number,
     gpu_types,
-    memory_fraction,
     share_of,
     spread,
     trials_on_a_gpu,
 )
+from fedbench.store.gpu import device_number, memory_fraction
 
 GIB = 2**30
 

@@ -10,7 +10,6 @@ USUAL = 4  # trials on a GPU, where nothing was measured
 USABLE = 0.95  # of a GPU's memory: others use it, too
 CONTEXT = 600 * 2**20  # bytes that CUDA itself takes for each process, where that was not measured
 STEP = 10_000  # Ray counts in ten-thousandths
-VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 ACCELERATOR = "accelerator_type:"  # before the type of a node's GPUs, among its resources
 
 
@@ -84,27 +83,6 @@ class Packing:
         """Note that a trial does not run any more."""
         self._left -= 1
         self._shares.pop(trial, None)
-
-
-def memory_fraction(share: float, context: float, gpu: float) -> float:
-    """Return the part of a GPU's memory that torch may reserve for a trial: its share without what CUDA itself takes.
-
-    context, gpu: bytes that CUDA takes for a process, and of the GPU.
-    """
-    return max(0.0, share - context / gpu)
-
-
-def device_number(gpu: str, environment: Mapping[str, str]) -> int:
-    """Return the number by which torch knows a GPU that Ray has assigned to this process.
-
-    Torch counts the GPUs that the process may see. Usually Ray lets it see only its own, but with
-    RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES it sees all of them.
-    """
-    lists = [[name.strip() for name in environment.get(variable, "").split(",")] for variable in VISIBLE]
-    for seen in lists:
-        if gpu in seen:
-            return seen.index(gpu)
-    return int(gpu) if gpu.isdigit() and not any(map(any, lists)) else 0
 
 
 def gpu_types(nodes: Iterable[Mapping[str, float]]) -> Counter[str]:

@@ -49,6 +49,7 @@ def check(config: "TrialConfig") -> None:
     for _, indicator in INDICATORS.items():
         if problem := indicator.check(config.indicators, n, config.participants):
             raise ConfigError(problem)
+    check_work(config)
     check_client_validation(config)
     check_requirements(config.method)
     if problem := config.method.check(config.participants):
@@ -58,6 +59,22 @@ def check(config: "TrialConfig") -> None:
     check_proxy(config)
     if config.run.engine != AUTO:
         named("run.engine", config.run.engine, ENGINES.get)
+
+
+def check_work(config: "TrialConfig") -> None:
+    """Stragglers must be able to do less than all epochs, and no indicator may need all clients in every round."""
+    clients = config.clients
+    if clients.straggler and clients.min_epochs >= clients.epochs:
+        raise ConfigError(
+            f"clients.straggler = {clients.straggler}: stragglers do from clients.min_epochs={clients.min_epochs} to "
+            f"clients.epochs={clients.epochs} epochs; clients.epochs must be above clients.min_epochs"
+        )
+    if not clients.dropout:
+        return
+    for _, indicator in INDICATORS.items():
+        for answered in range(1, config.participants):
+            if problem := indicator.check(config.indicators, clients.count, answered):
+                raise ConfigError(f"clients.dropout = {clients.dropout}: {problem}")
 
 
 def check_client_validation(config: "TrialConfig") -> None:

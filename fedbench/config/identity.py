@@ -71,6 +71,8 @@ def _normalise_clients(clients: Settings, config: "TrialConfig") -> None:
     clients |= {"participation": config.participants, "corrupted": config.corrupted_clients}
     if not config.all_train:
         clients.pop("train", None)
+    if not config.clients.straggler:
+        clients.pop("min_epochs", None)
     if config.clients.shift_groups == config.clients.count:
         clients.pop("shift_groups")  # as null
     if (
@@ -92,9 +94,12 @@ def _corruption(name: str, scale: float | None, config: "TrialConfig") -> Settin
     """
     if not config.corrupted_clients or name == PAPERS_CORRUPTION:
         return {}
+    if scale is None:
+        return {"corruption": name}
     m, corruption = config.participants + config.method.proxy_as_client, CORRUPTIONS.get(name)
-    defaults = {corruption.default_scale(m, k) for k in range(1, min(m, config.corrupted_clients) + 1)}
-    return {"corruption": name} | ({} if scale is None or defaults == {scale} else {"corruption_scale": scale})
+    sizes = range(1, m + 1) if config.clients.dropout else [m]
+    defaults = {corruption.default_scale(i, k) for i in sizes for k in range(1, min(i, config.corrupted_clients) + 1)}
+    return {"corruption": name} | ({} if defaults == {scale} else {"corruption_scale": scale})
 
 
 def versions(config: "TrialConfig") -> Settings:

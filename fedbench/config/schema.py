@@ -63,6 +63,12 @@ class ClientsConfig(Strict):
     """weight decay of local SGD"""
     holdout: Share = 0.0
     """share of each client's data that it does not train on (the paper's runs: 0.3)"""
+    straggler: Annotated[float, Field(ge=0, le=1), UnhashedDefault()] = Field(default=0.0, title="stragglers (share)")
+    """share of the clients that do only a part of their epochs, drawn anew in every round: from `min_epochs` to all"""
+    min_epochs: Annotated[Count, UnhashedDefault()] = Field(default=1, title="least epochs of a straggler")
+    """the fewest epochs of a straggler in a round"""
+    dropout: Annotated[Share, UnhashedDefault()] = Field(default=0.0, title="dropout (share)")
+    """share of the sampled clients that never answer, drawn anew in every round: they do not train and send nothing"""
     corrupted: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0, title="corrupted clients (share)")
     """share of the clients that are corrupted"""
     corruption: str = Field(default="swap", title="corruption")

@@ -20,9 +20,11 @@ def paper_config(data: str, model: str, **settings: Any) -> TrialConfig:
 
 
 def round_samples(config: TrialConfig) -> float:
-    """Training samples that the clients of a round see."""
-    share = config.participants / config.clients.count * (1 - config.clients.holdout)
-    return config.clients.epochs * share * (config.train_samples - config.validation_samples)
+    """Training samples that the clients of a round see, on average."""
+    clients = config.clients
+    share = config.participants / clients.count * (1 - clients.holdout) * (1 - clients.dropout)
+    epochs = clients.epochs - clients.straggler * (clients.epochs - clients.min_epochs) / 2
+    return epochs * share * (config.train_samples - config.validation_samples)
 
 
 def flops(config: TrialConfig) -> int:

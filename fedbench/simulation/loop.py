@@ -31,6 +31,7 @@ from fedbench.simulation.evaluation import evaluate
 from fedbench.simulation.federation import build_federation
 from fedbench.simulation.local import Sgd, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
+from fedbench.simulation.participants import answers, sample_clients, with_work
 from fedbench.simulation.plans import Plans
 from fedbench.simulation.record import Record, columns
 from fedbench.simulation.updates import checked_correction, checked_start, checked_update
@@ -163,15 +164,18 @@ class Simulation:
         config, state = self.config, self.state
         clients = self.clients_of(t)
         sizes = self.federation.split.sizes[list(clients)]
-        record = Record(round=t, clients=clients, samples=tuple(int(size) for size in sizes))
+        record = with_work(Record(round=t, clients=clients, samples=tuple(int(size) for size in sizes)), config)
 
         started = self._now()
         trained = self.train_cohort(t, clients)
         if config.all_train:
-            self.train_cohort(t, self.others(clients))  # updates their momentum and statistics; nothing is sent
+            self.train_cohort(t, self.others(t))  # updates their momentum and statistics; nothing is sent
         if t < config.rounds:  # the host draws the next plans while the device trains
-            self.plans.draw(t + 1, range(self.num_clients) if config.all_train else self.clients_of(t + 1))
+            ahead = self.clients_of(t + 1)
+            self.plans.draw(t + 1, sorted((*ahead, *self.others(t + 1))) if config.all_train else ahead)
         W, losses, ended = trained.W, trained.losses, self._now()
+        if not clients:
+            return self.skipped(replace(record, seconds_train=ended - started), "no client answered")
         p = on_device(sizes / sizes.sum(), W.device, W.dtype)
         record = replace(record, train_loss=float(p.to(losses) @ losses), seconds_train=ended - started)
         if reason := non_finite(clients, losses, W):
@@ -179,6 +183,8 @@ class Simulation:
 
         if reason := corrupt_updates(self, t, clients, trained):
             return replace(record, diverged=f"round {t}: {reason}")
+        if reason := self.too_few(clients):
+            return self.skipped(record, reason)
         ended = self._now()  # the server starts when it has received all models
         cohort = self.cohort(t, clients, p, trained)
         server = self.server(t)
@@ -195,6 +201,20 @@ class Simulation:
         state.w, state.buffers, state.method = update.w, buffers, update.state
         record = self.score(record)
         return replace(record, seconds_eval=self._now() - aggregated)
+
+    def too_few(self, clients: tuple[int, ...]) -> str | None:
+        """Why the method cannot aggregate the models of the clients that answered, None if it can."""
+        answered = sum(client < self.config.clients.count for client in clients)
+        if answered == self.config.participants:
+            return None
+        problem = self.config.method.check(answered)
+        return problem and f"too few clients answered: {problem}"
+
+    def skipped(self, record: Record, reason: str) -> Record:
+        """The record of a round that leaves the global model and the method's state as they are."""
+        started = self._now()
+        record = self.score(replace(record, skipped=reason))
+        return replace(record, seconds_eval=self._now() - started)
 
     def cohort(self, t: int, clients: tuple[int, ...], p: Tensor, trained: Trained) -> Cohort:
         """The input of the method's aggregation in round t, with the client reports that the method asks for."""
@@ -233,13 +253,18 @@ class Simulation:
         )
 
     def clients_of(self, t: int) -> tuple[int, ...]:
-        """The clients that take part in round t; if the proxy set is a client, it is the last one."""
-        proxy = (self.num_clients - 1,) if self.config.method.proxy_as_client else ()
-        return sample_clients(self.config, t) + proxy
+        """The clients that train and answer in round t; if the proxy set is a client, it is the last one.
 
-    def others(self, clients: tuple[int, ...]) -> tuple[int, ...]:
-        """All clients except the given ones."""
-        return tuple(sorted(set(range(self.num_clients)).difference(clients)))
+        If no client answers, the proxy set does not train, either.
+        """
+        config = self.config
+        clients = tuple(client for client in sample_clients(config, t) if answers(config, t, client))
+        proxy = (self.num_clients - 1,) if config.method.proxy_as_client and clients else ()
+        return clients + proxy
+
+    def others(self, t: int) -> tuple[int, ...]:
+        """The clients that are not sampled in round t."""
+        return tuple(sorted(set(range(self.config.clients.count)).difference(sample_clients(self.config, t))))
 
     def train_cohort(self, t: int, clients: tuple[int, ...]) -> Trained:
         """Train the given clients, starting from the global model."""
@@ -314,13 +339,6 @@ class Simulation:
 def simulate(config: TrialConfig, data_dir: Path | None = None) -> Iterator[Record]:
     """Run one federated run and yield a record per round. If it diverges, it ends with a record of the reason."""
     yield from rounds(Simulation(config, data_dir))
-
-
-def sample_clients(config: TrialConfig, t: int) -> tuple[int, ...]:
-    """Sample the m of n clients of round t uniformly without replacement, sorted by id, the same for every method."""
-    purpose = numbered("participation", config.participation.draw)
-    order = generator(config.seed, purpose, t).permutation(config.clients.count)
-    return tuple(sorted(int(client) for client in order[: config.participants]))
 
 
 def local_work(config: TrialConfig, t: int, steps: Tensor) -> LocalWork:

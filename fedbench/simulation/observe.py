@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Update, buffers: Tensor) -> Record:
     """Add to a record what the indicators record of the round, whose new model is update.w [P] with `buffers` [Q]."""
     moment = RoundMoment(**_context(simulation, record.round, update.w, buffers), cohort=cohort, update=update)
-    values, tables = dict[str, float | None](), dict[str, Rows]()
+    values, tables = dict(record.indicators), dict(record.tables)
     for _, indicator in INDICATORS.items():
         with _named(indicator, "observe"):
             seen = indicator.observe(simulation.config.indicators, moment)

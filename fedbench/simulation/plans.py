@@ -10,6 +10,7 @@ from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.data.classes import Indices
 from fedbench.simulation.local import Plan, cut_plan, draw_order
+from fedbench.simulation.participants import epochs_of
 
 
 class Plans:
@@ -33,8 +34,11 @@ class Plans:
         seed, local = self.config.seed, self.config.clients
         purpose = numbered("batches", self.config.batches.draw)
         orders = [
-            draw_order(self.shards[client], local.epochs, generator(seed, purpose, t, client)) for client in clients
+            draw_order(self.shards[client], epochs_of(self.config, t, client), generator(seed, purpose, t, client))
+            for client in clients
         ]
+        if not orders:
+            return
         moved = on_device(np.concatenate([order.ravel() for order in orders]), self.device)
         parts = moved.split([order.size for order in orders])
         before = {key: plan for key, plan in self.drawn.items() if key[0] >= t - 1}

@@ -10,6 +10,8 @@ from fedbench.indicators.base import INDICATORS, Column, Row, Rows
 from fedbench.methods import METHODS
 
 COLUMN = "column"  # the key under which a field of Record keeps its column
+WORK = "work"  # the table with the epochs that each sampled client did, 0 if it did not answer
+WORK_COLUMNS = (Column("absent_clients", "absent clients"), Column("partial_clients", "clients with partial work"))
 
 
 def _column(name: str, label: str, default: float | None = None, factor: float = 1.0) -> Any:
@@ -27,6 +29,7 @@ class Record:
     indicators: numbers by column. Each is also an attribute, such as `record.gamma`.
     tables: rows by table, without the round.
     diverged: reason why the run ends with this round, None if it does not.
+    skipped: reason why this round left the global model as it was, None if it did not.
     """
 
     round: int
@@ -44,6 +47,7 @@ class Record:
     indicators: Mapping[str, float | None] = field(default_factory=dict)
     tables: Mapping[str, Rows] = field(default_factory=dict)
     diverged: str | None = None
+    skipped: str | None = None
 
     def __post_init__(self) -> None:
         """Replace NaN and infinity by None."""
@@ -79,7 +83,7 @@ def columns() -> dict[str, Column]:
     Raise ConfigError if two columns have the same name.
     """
     known = [item.metadata[COLUMN] for item in fields(Record) if COLUMN in item.metadata]
-    known += [column for _, indicator in INDICATORS.items() for column in indicator.columns()]
+    known += [*WORK_COLUMNS, *(column for _, indicator in INDICATORS.items() for column in indicator.columns())]
     own_of_methods = {name: label for _, method in METHODS.items() for name, label in method.metrics.items()}
     known += [Column(name, label) for name, label in own_of_methods.items()]
     by_name = {column.name: column for column in known}
@@ -100,7 +104,8 @@ def round_columns(validation: bool) -> list[str]:
 def tables() -> dict[str, tuple[str, ...]]:
     """The headers of all tables that have rows for every round, by name. The first column is the round."""
     declared = {name: header for _, indicator in INDICATORS.items() for name, header in indicator.tables.items()}
-    return {"indicators": ("round", "name", "value")} | {name: ("round", *header) for name, header in declared.items()}
+    own = {"indicators": ("round", "name", "value"), WORK: ("round", "client", "epochs")}
+    return own | {name: ("round", *header) for name, header in declared.items()}
 
 
 def _finite(value: Any) -> Any:

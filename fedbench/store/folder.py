@@ -24,7 +24,7 @@ from fedbench.store.mark import LARGEST, read_summary
 from fedbench.store.memory import peak_memory
 from fedbench.store.models import final_model
 from fedbench.store.store import StoredTrial
-from fedbench.store.summary import correlations, summarise
+from fedbench.store.summary import correlations, summarise, work_done
 
 NEAR_ZERO = 0.01  # the paper counts parameters "close to zero" without saying how close
 CLIENT_COLUMNS = ("round", "client", "lambda", "samples")
@@ -181,6 +181,8 @@ def summary(simulation: Simulation) -> dict[str, Any]:
     up, down = simulation.traffic()
     split = simulation.federation.split
     content = summarise(simulation.state.history, simulation.config.rounds)
+    work = work_done(simulation.state.history, simulation.config.clients.epochs)
+    absences = sum(work.get("rounds_absent", {}).values())
     return {
         "hash": simulation.config.hash,
         **content,
@@ -188,7 +190,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         "seed": simulation.config.seed,
         "parameters": len(simulation.state.w),
         "near_zero_share": float((simulation.state.model.abs() < NEAR_ZERO).double().mean()),
-        "bytes_up": up * content["rounds"],
+        "bytes_up": up * content["rounds"] - absences * (up // simulation.config.participants),
         "bytes_down": down * content["rounds"],
         **peak_memory(simulation.device),
         "partition_redraws": split.redraws,
@@ -196,6 +198,7 @@ def summary(simulation: Simulation) -> dict[str, Any]:
         "test_samples": len(simulation.federation.test),
         "corrupted_clients": split.corrupted,
         **({"shift_levels": levels} if (levels := simulation.federation.levels) else {}),
+        **work,
         "swapped_labels": {str(client): pair for client, pair in split.swapped.items()},
     }
 

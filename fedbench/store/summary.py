@@ -1,5 +1,6 @@
 """One run in numbers: the final score and its companions."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from fedbench.config import score_rounds
 from fedbench.indicators.heterogeneity import class_shares, heterogeneity_degree, weight_correlations
 from fedbench.simulation import Record
+from fedbench.simulation.record import WORK
 
 TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -50,6 +52,20 @@ def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
         "seconds_server": sum(record.seconds_server for record in records),
         "seconds_eval": sum(record.seconds_eval for record in records),
     }
+
+
+def work_done(records: Sequence[Record], epochs: int) -> dict[str, dict[str, Any]]:
+    """In how many rounds each client was absent, and did a part of `epochs`; the rounds without update, with reasons.
+
+    Clients are numbers as text, as in JSON. Empty for a run in which all clients do all work.
+    """
+    if not any(WORK in record.tables for record in records):
+        return {}
+    rows = [row for record in records for row in record.tables.get(WORK, ())]
+    absent = Counter(str(client) for client, done in rows if done == 0)
+    partial = Counter(str(client) for client, done in rows if isinstance(done, int) and 0 < done < epochs)
+    skipped = {str(record.round): record.skipped for record in records if record.skipped}
+    return {"rounds_absent": dict(absent), "rounds_partial": dict(partial), "skipped_rounds": skipped}
 
 
 def critical_round(records: Sequence[Record]) -> int | None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fedbench import TrialConfig, UserError, simulate
 from fedbench.data.base import Arrays
 from fedbench.simulation.federation import authors_draw, split_samples
-from fedbench.simulation.loop import Simulation, sample_clients
+from fedbench.simulation.loop import Simulation
+from fedbench.simulation.participants import sample_clients
 from tests.conftest import timeless
 
 Make = Callable[..., TrialConfig]

@@ -13,7 +13,8 @@ from fedbench.base.rng import generator
 from fedbench.models import register_model
 from fedbench.simulation import Simulation
 from fedbench.simulation.federation import build_federation
-from fedbench.simulation.loop import non_finite, proxy_data, sample_clients
+from fedbench.simulation.loop import non_finite, proxy_data
+from fedbench.simulation.participants import sample_clients
 from fedbench.store.summary import summarise
 from tests.conftest import timeless
 

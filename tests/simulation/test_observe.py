@@ -117,7 +117,12 @@ def test_the_server_path_is_recorded_on_request(tiny: Make) -> None:
 
 def test_every_indicator_has_a_name_that_plots_know(tiny: Make) -> None:
     size = {"data__partition": "hybrid", "data__train_size": 600, "clients__count": 6}
-    config = tiny(**size, clients__corrupted=0.5, indicators__hessian_every=3)
+    config = tiny(
+        **size,
+        **{"clients__corrupted": 0.5, "clients__straggler": 0.5, "clients__epochs": 2, "data__validation": 0.1},
+        indicators__hessian_every=3,
+        indicators__client_validation=True,
+    )
     names = {name for record in simulate(config) for name in record.indicators}
     scores = {item.name for item in fields(Record)}
     of_methods = {name for _, method in METHODS.items() for name in method.metrics}

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
+from fedbench.analysis.best import best_places
 from fedbench.analysis.statistics.spread import paired, spread
 from fedbench.analysis.values import Trials, baseline_values, common_seeds, finished, plain_values, values_by_seed
 from fedbench.metrics import METRICS
@@ -27,7 +27,7 @@ class Place:
     """One place of a table: its row labels, column labels, metric, and the cells (mostly one) behind it.
 
     numbers: what cells.csv says of it, by column; None where there is nothing; values: by seed; bases: what the numbers
-    of its trials rest on, where the metric tells.
+    of its trials rest on, where the metric tells; best: whether it is marked as the best (see `best_places`).
     """
 
     row: Key
@@ -37,6 +37,7 @@ class Place:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[int, float] = field(default_factory=dict)
     bases: Sequence[str] = ()
+    best: bool = False
 
     @property
     def key(self) -> Key:
@@ -65,7 +66,7 @@ def fill_tables(study: ScaledStudy, trials: Trials) -> dict[str, list[Place]]:
     filled = {}
     for name, table in study.study.tables.items():
         paper = paper_numbers(study.name, study.study, name) if study.scale == "paper" else {}
-        filled[name] = [
+        found = [
             replace(
                 place,
                 values=values,
@@ -75,6 +76,8 @@ def fill_tables(study: ScaledStudy, trials: Trials) -> dict[str, list[Place]]:
             for place in places(study, table)
             for values in [values_by_seed(study, place.cells, trials, place.metric, table.show)]
         ]
+        best = best_places(study, trials, table, found)
+        filled[name] = [replace(place, best=place.key in best) for place in found]
     return filled
 
 
@@ -187,32 +190,3 @@ def layout(
 
 def _column_name(place: Place) -> str:
     return " ".join(map(text_label, place.column))
-
-
-def line_of(table: TableSpec, place: Place) -> Key:
-    """What the places that one is compared with share: their row, column, or all but an axis; nothing: all are."""
-    if not table.best:
-        return ()
-    names = [*row_keys(table), *table.columns]
-    along = tuple(label for name, label in zip(names, place.key, strict=True) if name != table.best)
-    return {"row": place.row, "column": place.column}.get(table.best, along)
-
-
-def best_places(table: TableSpec, filled: Sequence[Place]) -> set[Key]:
-    """The best places of each row, of each column, or along an axis, ties included: by the seeds that all of them have.
-
-    What diverged in a seed, or did not reach something in all, is never the best.
-    """
-    lines: dict[tuple[str, Key], list[Place]] = {}
-    for place in filled:
-        if table.best and METRICS.get(place.metric).better and place.numbers["mean"] is not None:
-            lines.setdefault((place.metric, line_of(table, place)), []).append(place)
-    best = set[Key]()
-    for (metric, _), line in lines.items():
-        able = [place for place in line if not place.numbers["diverged"]]
-        seeds = set.intersection(*(set(place.values) for place in able)) if able else set()
-        if len(line) > 1 and seeds:
-            means = {place.key: fmean(place.values[seed] for seed in sorted(seeds)) for place in able}
-            top = max(means.values()) if METRICS.get(metric).better == "higher" else min(means.values())
-            best |= {key for key, mean in means.items() if mean == top}
-    return best

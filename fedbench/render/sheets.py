@@ -1,9 +1,18 @@
 """A table as people read it, and the same table in Markdown and in LaTeX; a study's and a search's alike."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-RULES = ("toprule", "midrule", "bottomrule")  # of the package booktabs; lines of LaTeX's own where it is not loaded
+from fedbench.specs.names import Beside
+
+PACKAGES = r"% needs \usepackage{booktabs} and \usepackage{siunitx}"
+NUMBER = r"[+-]?\d+(\.\d+)?"
+MEANINGS: Mapping[Beside, str] = {
+    "spread": " ± standard deviation",
+    "interval": " [95 % interval]",
+    "both": " ± standard deviation [95 % interval]",
+}
 LONG = 40  # letters of a text from which on its column has several lines in LaTeX
 SIZES = {"": 65, r"\small": 75, r"\footnotesize": 85}  # and how many letters a row may have
 SMALLEST = r"\scriptsize\setlength{\tabcolsep}{3pt}"
@@ -75,40 +84,83 @@ def markdown(sheet: Sheet) -> str:
 
 
 def latex(sheet: Sheet, label: str) -> str:
-    r"""A float with caption and label, for \input; it needs no package, and takes the rules of booktabs where loaded.
+    r"""A float with caption and label, for \input, which needs the packages booktabs and siunitx.
 
-    A column of numbers is two: the number to the right, all else to the left, so that points and signs stand in line.
+    Numbers with their spreads stand in columns of siunitx, which align them at their points and can be told how to set
+    them (\sisetup). What else belongs to a number, such as an interval, stands in a column of texts to its right.
     """
-    long = [max(map(len, map(str, column))) > LONG for column in zip(*sheet.rows, strict=True)]
-    kinds = "".join(
-        "r@{}l" if numeric else r"p{0.3\linewidth}" if wrapped else "l"
-        for numeric, wrapped in zip(sheet.numeric, long, strict=True)
-    )
-    heads = [
-        rf"\multicolumn{{2}}{{c}}{{{latex_text(head)}}}" if numeric else latex_text(head)
-        for head, numeric in zip(sheet.heads, sheet.numeric, strict=True)
-    ]
-    rows = [[_latex_cell(*cell) for cell in zip(row, sheet.numeric, long, strict=True)] for row in sheet.rows]
+    columns = [list(cells) for cells in zip(*sheet.rows, strict=True)]
+    kinds = [_Column.of(cells) for cells in columns]
+    rows = [" & ".join(kind.cell(cell) for kind, cell in zip(kinds, row, strict=True)) for row in sheet.rows]
     key = "-".join("".join(c if c.isascii() and c.isalnum() else " " for c in label).split())
     return "\n".join(
         [
-            *(rf"\providecommand{{\{rule}}}{{\hline}}" for rule in RULES),
+            PACKAGES,
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{'. '.join(map(latex_text, (sheet.caption, *sheet.remarks)))}.}}",
             rf"\label{{tab:{key}}}",
+            r"\sisetup{separate-uncertainty,detect-weight,retain-explicit-plus}",
             rf"\par\medskip{_size(sheet)}",
-            rf"\begin{{tabular}}{{{kinds}}}",
+            rf"\begin{{tabular}}{{{''.join(kind.format for kind in kinds)}}}",
             r"\toprule",
-            rf"{' & '.join(heads)} \\",
+            rf"{' & '.join(kind.head(head) for kind, head in zip(kinds, sheet.heads, strict=True))} \\",
             r"\midrule",
-            *(rf"{' & '.join(row)} \tabularnewline" for row in rows),  # \\ means another thing after \raggedright
+            *(rf"{row} \tabularnewline" for row in rows),  # \\ means another thing after \raggedright
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
             "",
         ]
     )
+
+
+@dataclass(frozen=True)
+class _Column:
+    """How LaTeX sets a column: as numbers, with texts to their right where there are any, or as texts alone."""
+
+    numeric: bool
+    behind: bool
+    format: str
+
+    @classmethod
+    def of(cls, cells: Sequence[str | Entry]) -> "_Column":
+        entries = [cell for cell in cells if isinstance(cell, Entry) and re.fullmatch(NUMBER, cell.number)]
+        if not entries:
+            wrapped = max(map(len, map(_plain, cells)), default=0) > LONG
+            return cls(False, False, r"p{0.3\linewidth}" if wrapped else "l")
+        behind = any(entry.mark + entry.rest for entry in entries)
+        whole, _, decimals = zip(*(entry.number.partition(".") for entry in entries), strict=True)
+        signed = "-" if any(entry.number.startswith("-") for entry in entries) else ""
+        plus = "+" if any(entry.number.startswith("+") for entry in entries) else ""
+        size = f"{max(len(text.lstrip('+-')) for text in whole)}.{max(map(len, decimals))}"
+        spreads = [len(entry.spread.replace(".", "").lstrip("0")) or 1 for entry in entries if entry.spread]
+        uncertain = f"({max(spreads)})" if spreads else ""
+        return cls(True, behind, f"S[table-format={signed or plus}{size}{uncertain}]{'@{}l' if behind else ''}")
+
+    def head(self, text: str) -> str:
+        """The head of the column."""
+        written = latex_text(text)
+        return (
+            (rf"\multicolumn{{2}}{{c}}{{{written}}}" if self.behind else f"{{{written}}}") if self.numeric else written
+        )
+
+    def cell(self, cell: str | Entry) -> str:
+        """A number and what stands to its right, or a text."""
+        if self.numeric and isinstance(cell, Entry) and re.fullmatch(NUMBER, cell.number):
+            number = cell.number + (f" +- {cell.spread}" if cell.spread else "")
+            rest = _minus(cell.mark + cell.rest).replace(" ", "~")
+            if cell.best:
+                number, rest = rf"\bfseries {number}", rf"\textbf{{{rest}}}" if rest else ""
+            return f"{number} & {rest}" if self.behind else number
+        text = latex_text(_plain(cell))
+        if self.behind:
+            return rf"\multicolumn{{2}}{{c}}{{{text}}}"
+        return f"{{{text}}}" if self.numeric else rf"\raggedright {text}" if self.format.startswith("p") else text
+
+
+def _plain(cell: str | Entry) -> str:
+    return cell.text() if isinstance(cell, Entry) else cell
 
 
 def _size(sheet: Sheet) -> str:
@@ -118,28 +170,17 @@ def _size(sheet: Sheet) -> str:
     return next((size for size, most in SIZES.items() if letters <= most), SMALLEST)
 
 
-def _latex_cell(cell: str | Entry, numeric: bool, wrapped: bool) -> str:
-    """A text, or the two halves of a number; a word among numbers is in the middle of both."""
-    if isinstance(cell, Entry):
-        behind = (f"~$\\pm$~{cell.spread}" if cell.spread else "") + _minus(cell.mark + cell.rest).replace(" ", "~")
-        halves = (_minus(cell.number), behind)
-        return " & ".join(rf"\textbf{{{half}}}" if cell.best and half else half for half in halves)
-    if numeric:
-        return rf"\multicolumn{{2}}{{c}}{{{latex_text(cell)}}}"
-    return rf"\raggedright {latex_text(cell)}" if wrapped else latex_text(cell)
-
-
 def _minus(text: str) -> str:
     """Signs as LaTeX sets them in formulas."""
     return "".join(f"${c}$" if c in "+-" else LATEX.get(c, c) for c in text)
 
 
-def over_seeds(seeds: Sequence[int], *, spread: bool) -> str:
-    """What a number and what follows its ± are, and of how many seeds."""
+def over_seeds(seeds: Sequence[int], *, shown: Beside | None) -> str:
+    """What a number is, what stands beside it if anything does, and of how many seeds."""
     listed = ", ".join(map(str, seeds))
     if len(seeds) == 1:
         return f"one seed ({listed})"
-    return f"mean{' ± standard deviation' if spread else ''} over {len(seeds)} seeds ({listed})"
+    return f"mean{MEANINGS[shown] if shown else ''} over {len(seeds)} seeds ({listed})"
 
 
 def latex_text(text: str) -> str:

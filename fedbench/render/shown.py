@@ -1,10 +1,12 @@
 """A study's tables as people read them: labels, captions, and what must be known beside the numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import floor, log10
 
 from fedbench.analysis.beside import below, beside
+from fedbench.analysis.best import line_of
 from fedbench.analysis.claims import Finding
-from fedbench.analysis.tables import Place, best_places
+from fedbench.analysis.tables import Place
 from fedbench.base.settings import in_words
 from fedbench.metrics import METRICS
 from fedbench.render.sheets import Entry, Sheet, over_seeds
@@ -14,19 +16,20 @@ from fedbench.specs.paper import Key, row_keys
 from fedbench.specs.parts import TableSpec
 
 COST_DIGITS = 3
+MORE_DIGITS = 2  # than a metric's own, where its spread is very small
 DRAW_MARK = "†"
 
 
 def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Sequence[str] = ()) -> Sheet:
     """A table with mean and spread, the paper's number, n where seeds are missing, and the best in bold."""
     table = study.study.tables[name]
-    best, further = best_places(table, filled), beside(table, filled)
+    further = beside(table, filled)
     noted = [note_line(table, head, notes) for head, notes in below(table, filled).items()]
     columns = dict.fromkeys(place.column for place in filled)
     rows: dict[Key, dict[Key, str | Entry]] = {}
     counted, star = lacks_seeds(filled), "*" if study.changed else ""
     for place in filled:
-        entry = _entry(place, place.key in best, star, counted, draw_mark(study, place.cells))
+        entry = _entry(study, place, star, counted, draw_mark(study, place.cells))
         rows.setdefault(place.row, {})[place.column] = entry
     return Sheet(
         heads=[*heads(row_keys(table)), *further, *(_head(table, key) for key in columns)],
@@ -38,7 +41,7 @@ def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Seque
             ]
             for row, entries in rows.items()
         ],
-        caption=f"{caption(study, name)}, {'; '.join(_reading(study, table, filled, bool(best)))}",
+        caption=without_underscores(f"{caption(study, name)}, {'; '.join(_reading(study, table, filled))}"),
         remarks=[*noted, *remarks],
     )
 
@@ -92,20 +95,44 @@ def draw_mark(study: ScaledStudy, cells: Iterable[Cell]) -> str:
     return DRAW_MARK if any(config.uses_proxy for config in configs) else ""
 
 
-def _entry(place: Place, best: bool, star: str, counted: bool, mark: str) -> str | Entry:
+def _entry(study: ScaledStudy, place: Place, star: str, counted: bool, mark: str) -> str | Entry:
     """A place's numbers as texts, or a word on why there are none.
 
     star: marks the paper's number; counted: whether the number of seeds is said; mark: the sign behind our number.
     """
-    numbers, digits = place.numbers, METRICS.get(place.metric).digits
+    numbers = place.numbers
     if numbers["mean"] is None and numbers.get("finished"):
         return Entry(f"{numbers['reached']} of {numbers['finished']}", rest=" reached it")
     if numbers["n"] == 0:
         return next((word for word in ("diverged", "failed") if numbers[word]), "-")
+    digits, shown = digits_of(place), study.study.show
     missing = f" (n={numbers['n']})" if counted else ""
-    paper = f" [{numbers['paper']:.{digits}f}{star}]" if numbers["paper"] is not None else ""
-    std = f"{numbers['std']:.{digits}f}" if numbers["std"] is not None else ""
-    return Entry(f"{numbers['mean']:.{digits}f}", std, missing + paper, best, mark)
+    whole = METRICS.get(place.metric).digits
+    paper = f"{numbers['paper']:z.{whole}f}{star}" if numbers["paper"] is not None else ""
+    std = f"{numbers['std']:z.{digits}f}" if numbers["std"] is not None and shown != "interval" else ""
+    low, high = numbers["low95"], numbers["high95"]
+    if shown != "spread" and low is not None:
+        rest = f" [{low:z.{digits}f}, {high:z.{digits}f}]{missing}{f' (paper {paper})' if paper else ''}"
+    else:
+        rest = missing + (f" [{paper}]" if paper and shown == "spread" else f" (paper {paper})" if paper else "")
+    return Entry(f"{numbers['mean']:z.{digits}f}", std, rest, place.best, mark)
+
+
+def digits_of(place: Place) -> int:
+    """Return how many decimals a place's numbers have: as many as the first two digits of the spread take.
+
+    They are no more than the metric's own, unless the spread would then look like zero.
+    """
+    own, std = METRICS.get(place.metric).digits, place.numbers["std"]
+    if not std or round(std, own + MORE_DIGITS) == 0:
+        return own
+    first = -floor(log10(std))  # the decimal of the first digit of the spread that is not zero
+    return min(max(min(first + 1, own), first, 0), own + MORE_DIGITS)
+
+
+def without_underscores(text: str) -> str:
+    """A caption for a paper: names of settings and studies in words."""
+    return text.replace("_", " ")
 
 
 def caption(study: ScaledStudy, name: str) -> str:
@@ -119,19 +146,31 @@ def _label(table: TableSpec) -> str:
     return shown_as(label, table.show)
 
 
-def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place], marked: bool) -> list[str]:
+def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place]) -> list[str]:
     """How the cells are to be read: what the spread is, of how many seeds; brackets and bold, where there are any."""
     baseline = ", ".join(named(axis, label) for axis, label in study.study.baseline.items())
-    lines = [over_seeds(list(study.cells[0].trials), spread=any(p.numbers["std"] is not None for p in filled))]
+    several = any(place.numbers["std"] is not None for place in filled)
+    lines = [over_seeds(list(study.cells[0].trials), shown=study.study.show if several else None)]
     lines += [f"against {baseline} of the same seed"] if table.show != "value" else []
     lines += ["n: seeds that have a number"] if lacks_seeds(filled) else []
     lines += dict.fromkeys(basis for place in filled for basis in place.bases)
-    lines += ["in brackets the paper's number"] if any(p.numbers["paper"] is not None for p in filled) else []
+    ours = study.study.show == "spread" and any(place.numbers["paper"] is not None for place in filled)
+    lines += ["in brackets the paper's number"] if ours else []
     along = {"row": "of each row", "column": "of each column"}.get(table.best or "", f"along {short(table.best or '')}")
     common = ", by the seeds that all have" if lacks_seeds(filled) else ""
-    lines += [f"in bold the best {along}{common}"] if marked else []
+    lines += [f"in bold the best {along}{common}{_alike(table, filled)}"] if any(p.best for p in filled) else []
     one_draw = any(place.numbers["n"] and draw_mark(study, place.cells) for place in filled)
     return [*lines, f"{DRAW_MARK} depends on the draw of the proxy set; see spread_sources"] if one_draw else lines
+
+
+def _alike(table: TableSpec, filled: Sequence[Place]) -> str:
+    """What is said of bold places beside the best, if there are any."""
+    means: dict[tuple[str, Key], set[float]] = {}
+    for place in filled:
+        if place.best:
+            means.setdefault((place.metric, line_of(table, place)), set()).add(place.numbers["mean"])
+    several = any(len(found) > 1 for found in means.values())
+    return ", and all that the test of the claims does not tell apart from it" if several else ""
 
 
 def lacks_seeds(filled: Iterable[Place]) -> bool:

@@ -200,7 +200,7 @@ def _values(parameters: Mapping[str, Any]) -> str:
 def caption(space: ScaledSpace, table: pd.DataFrame) -> str:
     """What the table shows, and how its cells are to be read."""
     several = len(space.seeds) > 1
-    reading = [over_seeds(space.seeds, spread=several)]
+    reading = [over_seeds(space.seeds, shown="spread" if several else None)]
     reading += ["difference: tuned minus default, seed by seed, with its 95 % interval"] if several else []
     partly = any(((table[f"{name}_n"] > 0) & (table[f"{name}_n"] < table["seeds"])).any() for name in RUNS)
     reading += ["n: seeds that are done, where not all are"] if partly else []

@@ -11,6 +11,7 @@ Axis = list[Any] | dict[str, dict[str, Any]]
 Where = dict[str, list[Label]]  # axis -> labels; those that a scale does not have are passed over
 Point = dict[str, Label]  # axis -> label
 Show = Literal["value", "difference", "relative"]  # itself, or against the baseline: paired, in the same unit or in %
+Beside = Literal["spread", "interval", "both"]  # of a mean over seeds: its standard deviation, its 95 % interval
 Mark = Literal["S", "I", "W"]  # the paper states a setting; it can be inferred; it is a weak guess
 ScaleName = Literal["quick", "desk", "paper", "tiny"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)

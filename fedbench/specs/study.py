@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, invalid, one_of
 from fedbench.metrics import METRICS
-from fedbench.specs.names import Axis, Mark, Point, ScaleName, Where
+from fedbench.specs.names import Axis, Beside, Mark, Point, ScaleName, Where
 from fedbench.specs.parts import (
     CHECKS,
     PLOTS,
@@ -102,6 +102,8 @@ class Study(Strict):
     """`{rounds: N}`: the final score is the mean of the last N rounds (a tenth of all, but 3 to 10)"""
     baseline: Point = {}
     """the point that differences are taken to, seed by seed"""
+    show: Beside = "spread"
+    """what tables give beside a mean over seeds: its standard deviation, its 95 % `interval`, or `both`"""
     tables: Annotated[
         dict[str, TableSpec],
         Field(min_length=1, examples=["{accuracy: {rows: [], columns: [data.alpha]}}"]),

@@ -42,8 +42,8 @@ def test_a_table_has_the_papers_layout_means_in_percent(paper: ScaledStudy, tmp_
     assert cells.loc[0.95, "paper"] == 69.52
     assert cells.loc[0.95, "paper_difference"] == pytest.approx(65 - 69.52)
     markdown = (folder / "table.md").read_text()
-    assert "**65.00 ± 1.00 [69.52]**" in markdown
-    assert r"\textbf{65.00} & \textbf{~$\pm$~1.00~[69.52]}" in (folder / "table.tex").read_text()
+    assert "**65.0 ± 1.0 [69.52]**" in markdown
+    assert r"\bfseries 65.0 +- 1.0 & \textbf{~[69.52]}" in (folder / "table.tex").read_text()
 
 
 def test_the_papers_numbers_stay_out_of_other_scales(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_labels_are_safe_in_latex_and_null_is_a_label(tmp_path: Path) -> None:
     assert frame["clip"].tolist() == ["null", "10"]
     assert frame["all"].tolist() == frame["25 % & more_of"].tolist() == ["<50.00>", "<50.00>"]  # both are the best
     folder = tmp_path / "out" / "studies" / "mine" / "quick"
-    heads = [r"clip & \multicolumn{2}{c}{25 \% \& more\_of}", r"\multicolumn{2}{c}{all} \\"]
+    heads = [r"clip & {25 \% \& more\_of}", r"{all} \\"]
     assert " & ".join(heads) in (folder / "table.tex").read_text()
     assert (
         "Mine (scale quick, 50 rounds, scored over the last 5): test accuracy (%), one seed (8); in bold"
@@ -405,7 +405,7 @@ def test_numbers_that_rest_on_one_draw_of_the_proxy_set_are_marked(tmp_path: Pat
     marks = {str(row[0]): row[-1].text() for row in shown.rows if isinstance(row[-1], Entry)}
     assert marks["FedAvg"] == marks["FedProx"] == "50.00"
     assert marks["FedLAW"] == marks["FedDF"] == "50.00†"
-    assert "† depends on the draw of the proxy set; see spread_sources" in shown.caption
+    assert "† depends on the draw of the proxy set; see spread sources" in shown.caption
     assert r"\textbf{$\dagger$}" in latex(shown, "x")
 
 

@@ -62,7 +62,7 @@ def test_a_search_has_a_table_for_papers_and_plots_that_are_the_same_when_made_a
     reading = r"test accuracy (\%), scored over the last 3 rounds, mean $\pm$ standard deviation over 2 seeds (8, 9)"
     assert rf"\caption{{Mine (scale quick): {reading}; difference: tuned minus default, seed by seed" in latex
     assert r"\label{tab:search-mine-quick}" in latex
-    assert r"& 58.50 & ~$\pm$~0.71 & 68.50 & ~$\pm$~0.71 & $+$10.00 & ~[$+$10.00,~$+$10.00] &" in latex
+    assert r"& 58.50 +- 0.71 & 68.50 +- 0.71 & +10.00 & ~[$+$10.00,~$+$10.00] &" in latex
     assert r"clients.batch\_size=" in latex
     inodes = {path.name: path.stat().st_ino for path in folder.iterdir()}
     held = [path.open("rb") for path in sorted(folder.iterdir())]  # so that no number is given again

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedbench.analysis.beside import COSTS, Notes, below, beside, noted
-from fedbench.analysis.tables import Place, layout, line_of
+from fedbench.analysis.best import line_of
+from fedbench.analysis.tables import Place, layout
 from fedbench.metrics import METRICS
 from fedbench.render.sheets import Entry, latex, markdown
-from fedbench.render.shown import COST_DIGITS, lacks_seeds, note_line, sheet
+from fedbench.render.shown import COST_DIGITS, digits_of, lacks_seeds, note_line, sheet
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.paper import Key
 from fedbench.specs.parts import TableSpec
@@ -92,11 +93,12 @@ def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], c
     """A place in every view that has a number; a word where there is none. counted: whether n is said."""
     if place is None or not isinstance(entry, Entry) or place.numbers["mean"] is None:
         return _text(entry)
-    numbers, digits = place.numbers, METRICS.get(place.metric).digits
+    numbers, digits = place.numbers, digits_of(place)
+    own_digits = METRICS.get(place.metric).digits
     pairs = numbers.get("difference_n", numbers["seeds"])
     own = f" (n={numbers['n']})" if counted else ""
     apart = f" (n={pairs})" if counted or pairs < numbers["seeds"] else ""
-    std = f" ± {entry.spread}" if entry.spread else ""
+    std = "" if numbers["std"] is None else f" ± {_number(numbers['std'], digits)}"
     found: dict[str, tuple[str, float | None]] = {
         "mean": (f"{entry.number}{std}{entry.mark}{own}", numbers["mean"]),
         "interval": (
@@ -104,8 +106,8 @@ def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], c
             numbers["mean"] if numbers["low95"] is not None else None,
         ),
         "difference": (_interval(numbers, "difference", "difference_", digits, "+") + apart, numbers.get("difference")),
-        "paper": (_number(numbers["paper"], digits), numbers["paper"]),
-        "distance": (_number(numbers["paper_difference"], digits, "+"), numbers["paper_difference"]),
+        "paper": (_number(numbers["paper"], own_digits), numbers["paper"]),
+        "distance": (_number(numbers["paper_difference"], own_digits, "+"), numbers["paper_difference"]),
     }
     there = {view: (text, number) for view, (text, number) in found.items() if number is not None}
     return PageCell(
@@ -117,7 +119,7 @@ def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], c
 
 
 def _number(value: float | None, digits: int, sign: str = "") -> str:
-    return "-" if value is None else f"{value:{sign}.{digits}f}"
+    return "-" if value is None else f"{value:{sign}z.{digits}f}"
 
 
 def _interval(numbers: Mapping[str, Any], mean: str, ends: str, digits: int, sign: str = "") -> str:

@@ -20,8 +20,10 @@ from fedbench.data.base import DATASETS
 from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators import INDICATORS
 from fedbench.methods import METHODS
+from fedbench.metrics import METRICS
 from fedbench.models import MODELS
 from fedbench.simulation.record import Record
+from fedbench.specs.parts import CHECKS, PLOTS
 from fedbench.tune.local import LocalRay
 from fedbench.tune.options import RunOptions
 from tests.faults import Faults
@@ -110,7 +112,7 @@ def forgotten() -> Iterator[None]:
 def forgetting() -> Iterator[None]:
     """What is registered in this block is forgotten after it."""
     with pytest.MonkeyPatch.context() as patch:
-        for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS, ENGINES):
+        for registry in (METHODS, MODELS, DATASETS, PARTITIONS, INDICATORS, ENGINES, METRICS, PLOTS, CHECKS):
             registry.items()  # all that comes with fedbench is there
             for name in ("_items", "_versions", "_modules", "_sorted"):
                 patch.setattr(registry, name, type(getattr(registry, name))(getattr(registry, name)))

@@ -208,13 +208,13 @@ KEYWORDS: dict[str, Any] = {
     **{"modules": ["a", "b"], "track": ("mlflow", "wandb"), "data_dir": Path("data"), "dry_run": True, "fresh": True},
     **{"strict": False, "address": "auto", "autoscaling": True, "cpus_per_trial": 2, "gpus_per_trial": 0.5},
     **{"resources": {"TPU": 1}, "max_concurrent": 3, "max_failures": 1, "dashboard": False, "ship": True},
-    **{"checkpoints": "s3://bucket"},
+    **{"checkpoints": "s3://bucket", "rehearse": False, "keep_going": True},
 }
 WORDS = (
     "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
     "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --data-dir data --dry-run --fresh "
     "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --resources TPU=1 --max-concurrent 3 "
-    "--max-failures 1 --ship --checkpoints s3://bucket"
+    "--max-failures 1 --ship --checkpoints s3://bucket --no-try --keep-going"
 )
 
 

@@ -215,7 +215,19 @@ def test_a_crash_is_told_with_its_reason_and_tried_again_by_the_next_command(
     file, out = space_file(tmp_path, 1, text), tmp_path / "out"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    arguments = [file, "--out", str(out), "--import", "sometimes_plugin", "--trials", "1", "--sampler", "random", *ONE]
+    arguments = [
+        file,
+        "--out",
+        str(out),
+        "--no-try",
+        "--import",
+        "sometimes_plugin",
+        "--trials",
+        "1",
+        "--sampler",
+        "random",
+        *ONE,
+    ]
     code, shown, error = command(main, *arguments)
     assert code == 1
     assert "ArithmeticError: out of luck" in shown

@@ -130,7 +130,16 @@ def test_a_crash_and_a_divergence_are_rows_with_reasons(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "crashing_plugin", "--max-concurrent", "1"]
+    arguments = [
+        str(file),
+        "--out",
+        str(tmp_path / "out"),
+        "--no-try",
+        "--import",
+        "crashing_plugin",
+        "--max-concurrent",
+        "1",
+    ]
     code, text, error = command(main, *arguments, "--track", "boom")
     assert code == 0
     assert error == "warning: --track boom: stopped tracking (ConnectionError: nobody there)\n"  # once, of three trials
@@ -198,7 +207,16 @@ def test_a_trial_whose_process_dies_is_restarted_as_often_as_was_said(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    arguments = [str(file), "--out", str(tmp_path / "out"), "--import", "dying_plugin", "--max-failures", "1"]
+    arguments = [
+        str(file),
+        "--out",
+        str(tmp_path / "out"),
+        "--no-try",
+        "--import",
+        "dying_plugin",
+        "--max-failures",
+        "1",
+    ]
     code, _, error = command(main, *arguments)
     assert attempts.read_text() == "xx"
     assert code == 1  # nobody pressed Ctrl-C

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from traceback import walk_tb
 
-from fedbench.base.errors import UserError, describe_error
+from fedbench.base.errors import UserError, describe_error, one_line
 
 GROUP = "fedbench.plugins"
 _OUTSIDE: set[str] = set()  # the top-level names of what was imported here
@@ -42,8 +42,8 @@ def blame(error: BaseException) -> str | None:
 
 
 def described(error: BaseException) -> str:
-    """The type and the message of an error, with the place in somebody's own code where it came up, as one line."""
-    text, where = describe_error(error), blame(error)
+    """What went wrong and, if it came up in somebody's own code, where, as one line; a UserError speaks for itself."""
+    text, where = one_line(error) if isinstance(error, UserError) else describe_error(error), blame(error)
     return f"{text} ({where})" if where and where not in text else text
 
 

@@ -98,6 +98,13 @@ def add_run_options(options: argparse.ArgumentParser, *, fresh: str, strict: str
     """Add the options that say whether and how trials are run: those of `RunKeywords`, and what comes before."""
     add = options.add_argument
     add("--dry-run", action="store_true", help="say what would be run and what it would cost, and stop")
+    add(
+        "--try",
+        dest="rehearse",
+        action=argparse.BooleanOptionalAction,
+        help="first run one round of each kind of trial on tiny data (default: where code of your own is used)",
+    )
+    add("--keep-going", action="store_true", help="go on even if the first trials of three kinds all fail alike")
     add("--fresh", action="store_true", help=fresh)
     add("--strict", action="store_true", help=f"exit with 1 if any {strict} failed or diverged")
     add_data_option(options)

@@ -189,7 +189,7 @@ class TrialConfig(Strict):
         except ValidationError as error:
             line = explain(error, type(self), resolved)
             hint = f"; set it, or give it in the defaults of data set '{resolved['data']['name']}'"
-            raise ConfigError(line + hint if line.endswith(" is missing") else line) from None
+            raise ConfigError(line + hint if line.endswith((" is missing", " are missing")) else line) from None
 
     @model_validator(mode="after")
     def _check(self) -> "TrialConfig":

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -111,14 +111,29 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
+class Watch(Protocol):
+    """What follows how trials end; `verdict` says in words that it is useless to go on, or is empty."""
+
+    verdict: str
+
+    def ended(self, hash_: str, outcome: str, reason: str) -> None:
+        """A trial has ended."""
+
+
 class StudyProgress(LiveLine):
     """Counts trials and rounds. A context manager; the runner tells it what happens.
 
-    names: what to call each trial.
+    names: what to call each trial; watch: what is told how trials end, and may say that it is useless to go on.
     """
 
-    def __init__(self, trials: dict[str, TrialConfig], names: Mapping[str, str], console: Console) -> None:
-        self.trials, self.names = trials, names
+    def __init__(
+        self,
+        trials: dict[str, TrialConfig],
+        names: Mapping[str, str],
+        console: Console,
+        watch: "Watch | None" = None,
+    ) -> None:
+        self.trials, self.names, self.watch = trials, names, watch
         self.scores: dict[str, Score | None] = {}
         self.curves: dict[str, dict[int, float]] = {hash_: {} for hash_ in trials}  # percent, by round
         self.console = console
@@ -162,6 +177,11 @@ class StudyProgress(LiveLine):
         self._printed = time.monotonic()
         say(f"{self._counts()}{self.left()}; {text}")
 
+    @property
+    def hopeless(self) -> str:
+        """Why it is useless to go on, in words; empty if it is not."""
+        return self.watch.verdict if self.watch else ""
+
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""
         self.running.discard(hash_)
@@ -180,6 +200,8 @@ class StudyProgress(LiveLine):
         self.running.discard(hash_)
         self.elsewhere.pop(hash_, None)
         self.outcomes[hash_] = outcome
+        if self.watch:
+            self.watch.ended(hash_, outcome, detail)
         self.rounds[hash_] = self.trials[hash_].rounds
         self._start_clock(self.rounds[hash_])
         self.latest = f"{self.names[hash_]}: {detail}"

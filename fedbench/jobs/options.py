@@ -14,6 +14,7 @@ from fedbench.specs.names import SCALES, text_labels
 from fedbench.tune.options import RunOptions
 
 SEARCH_PREFIX = "search-"  # before a search's name where studies are named, too
+FLAGS = ("dry_run", "rehearse", "keep_going", "fresh", "strict")  # of a request; other keywords are options
 OWN_OPTIONS = {"CPU": "--cpus-per-trial", "GPU": "--gpus-per-trial"}  # Ray resources that have an option of their own
 
 
@@ -35,15 +36,19 @@ class SelectKeywords(TypedDict, total=False):
 class RunKeywords(SelectKeywords, total=False):
     """Keywords of `fedbench.run` and `fedbench.search` that say how trials are run; commands have an option for each.
 
-    dry_run: only print what would be run, and its cost; fresh: discard what is stored; strict: fail if anything failed
-    or diverged; data_dir: the folder of data sets; track: names of trackers; address: HOST:PORT of a Ray cluster, or
-    auto; autoscaling: wait for nodes that the cluster adds on demand; ship: send fedbench itself to the nodes;
-    checkpoints: a URI where checkpoints are stored, too; cpus_per_trial, gpus_per_trial: resources of each trial, auto
-    or None for as many trials on a GPU as fit; resources: further Ray resources, by name or as NAME=N; max_concurrent:
-    trials at a time; max_failures: how often a trial whose process died is restarted; dashboard: start Ray's dashboard.
+    dry_run: only print what would be run, and its cost; rehearse: whether to run one round of each kind of trial on
+    tiny data first, as --try does (None: where code from outside of fedbench is used); keep_going: run all trials even
+    if the first ones all fail alike; fresh: discard what is stored; strict: fail if anything failed or diverged;
+    data_dir: the folder of data sets; track: names of trackers; address: HOST:PORT of a Ray cluster, or auto;
+    autoscaling: wait for nodes that the cluster adds on demand; ship: send fedbench itself to the nodes; checkpoints: a
+    URI where checkpoints are stored, too; cpus_per_trial, gpus_per_trial: resources of each trial, auto or None for as
+    many trials on a GPU as fit; resources: further Ray resources, by name or as NAME=N; max_concurrent: trials at a
+    time; max_failures: how often a trial whose process died is restarted; dashboard: start Ray's dashboard.
     """
 
     dry_run: bool
+    rehearse: bool | None
+    keep_going: bool
     fresh: bool
     strict: bool
     data_dir: str | Path | None
@@ -79,12 +84,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class Request:
-    """Which trials of a study to run, or which search, and how; dry_run, fresh, strict: see `RunKeywords`."""
+    """Which trials of a study to run, or which search, and how; for the flags see `RunKeywords`."""
 
     selection: Selection
     options: RunOptions
     search: bool = False
     dry_run: bool = False
+    rehearse: bool | None = None
+    keep_going: bool = False
     fresh: bool = False
     strict: bool = False
 
@@ -131,7 +138,7 @@ def request(
     for keyword in ("autoscaling", "ship"):
         if checked.get(keyword) and not checked.get("address"):
             raise UserError(f"--{keyword}: goes with --address")
-    flags = {keyword: checked.pop(keyword) for keyword in ("dry_run", "fresh", "strict") if keyword in checked}
+    flags = {keyword: checked.pop(keyword) for keyword in FLAGS if keyword in checked}
     options = RunOptions(
         out=selection.out,
         study=(SEARCH_PREFIX if search else "") + Path(selection.name).stem,
@@ -251,7 +258,7 @@ def _resources(keyword: str, value: Any) -> dict[str, float]:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("dry_run", "fresh", "strict", "save_model", "autoscaling", "ship", "dashboard"), check_flag),
+    **dict.fromkeys((*FLAGS, "save_model", "autoscaling", "ship", "dashboard"), check_flag),
     **dict.fromkeys(("address", "checkpoints"), _text),
     "data_dir": _path,
     "track": _names,

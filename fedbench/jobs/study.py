@@ -21,6 +21,7 @@ from fedbench.jobs.job import EVERYTHING, Job, no_collector
 from fedbench.jobs.live import LivePages
 from fedbench.jobs.options import Request, Selection
 from fedbench.jobs.placement import informed, placement
+from fedbench.jobs.rehearsal import FirstTrials, order, try_out
 from fedbench.render.pages.index import INDEX
 from fedbench.render.pages.write import PAGE
 from fedbench.render.report import Report, folder_of, make_report
@@ -65,7 +66,7 @@ class StudyJob(Job):
 
     def __init__(self, request: Request) -> None:
         selection, options = request.selection, request.options
-        self.store, self.fresh = Store(selection.out), request.fresh
+        self.store, self.fresh, self.request = Store(selection.out), request.fresh, request
         self.studies = selected_studies(selection)
         self.trials = {hash_: config for study in self.studies for hash_, config in study.trials.items()}
         self.reports: list[Report] = []
@@ -120,12 +121,23 @@ class StudyJob(Job):
         if place.share:
             gpu = place.gpu_memory / 2**20
             say(f"GPU memory: about {gpu:.0f} MiB for the largest trial, {place.share:g} of a GPU for each")
+        if self.request.rehearse:
+            self._try_out()
+
+    def _try_out(self) -> None:
+        """Run a round of each kind of trial on tiny data: with --try of all kinds, else of those with users' code."""
+        for study in self.studies:
+            missing = {hash_: config for hash_, config in study.trials.items() if hash_ in self.missing}
+            if line := try_out(study, missing, self.options.data_dir, everything=bool(self.request.rehearse)):
+                say(line)
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Check the data, and make the store ready; no lock is needed. Ctrl-C during this ends the command."""
         if self.missing:
             check_data(self.missing.values(), self.options.data_dir)
+            if self.request.rehearse is not False:
+                self._try_out()
         self.store.prepare()
         self._sweep()
         for line in changed_plugins(self.store.out, self.trials.values()):
@@ -150,12 +162,17 @@ class StudyJob(Job):
         }
         several = len(self.studies) > 1
         shown = {hash_: f"{name.study}, {name}" if several else str(name) for hash_, name in names.items()}
-        self.progress = StudyProgress(self.missing, shown, Console())
+        missing = order(self.missing)
+        watch = None if self.request.keep_going else FirstTrials(missing, shown)
+        self.progress = StudyProgress(missing, shown, Console(), watch)
         options = with_trackers(self.options, self.trackers)
         options = informed(options, list(self.missing.values()), self.store, Machine.here())
         say(f"page: {page_of(self.studies, self.store)}")
         with LivePages(self.studies, self.store, self.progress):
-            run_with_progress(self.missing, names, options, self.progress)
+            run_with_progress(missing, names, options, self.progress)
+        if why := self.progress.hopeless:
+            say(f"stopped: the first trials of several kinds have failed alike, and none is done: {why}")
+            say("--keep-going runs the others all the same")
 
     def _sweep(self) -> None:
         """Remove temporary files of processes that were killed."""

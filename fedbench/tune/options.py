@@ -80,6 +80,10 @@ class StudyListener(Protocol):
     def elsewhere(self) -> Collection[str]:
         """The trials that another command runs."""
 
+    @property
+    def hopeless(self) -> str:
+        """Why no further trial is to be run, in words; empty while trials are to be run."""
+
     def held(self, hash_: str, holder: str) -> None:
         """Another command runs a trial."""
 

@@ -59,7 +59,9 @@ def run_trials(
         home_of(options.out, common(options, store, nodes), payloads) as (home, handle),
         Stopping(listener, handle) as stop,
     ):
-        while tries and (left := [hash_ for hash_ in trials if hash_ not in listener.outcomes]):
+        while (
+            tries and not listener.hopeless and (left := [hash_ for hash_ in trials if hash_ not in listener.outcomes])
+        ):
             ready = others.leave(left)
             if not ready:
                 time.sleep(POLL_SECONDS)
@@ -205,7 +207,7 @@ class Queue(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Return the next config, or that there is none."""
-        following = None if self._stop.asked else next(self._configs, None)
+        following = None if self._stop.asked or self._stop.listener.hopeless else next(self._configs, None)
         return self.FINISHED if following is None else {**following, "resources": self._packing.take(trial_id)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
@@ -269,8 +271,8 @@ class Stopping(tune.Callback, tune.Stopper):
         return False
 
     def stop_all(self) -> bool:
-        """Return whether no trial is in the middle of a round any more, so that Tune may end all workers."""
-        return bool(self.asked) and not self.listener.running
+        """Return whether Tune may end all workers: going on is useless, or it was asked to stop and no round runs."""
+        return bool(self.listener.hopeless) or (bool(self.asked) and not self.listener.running)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: Tune pickles its callbacks into the folder of the experiment."""

@@ -95,7 +95,7 @@ def test_a_trial_that_fails_by_an_indicator_names_it_in_its_reason(tiny: Make, t
     register_indicator(version="1")(Broken)
     stored = execute(tiny(rounds=1, indicators__broken=True), Store(tmp_path), None)
     assert stored.status == "failed"
-    assert stored.reason == "UserError: indicator 'broken': observe failed (ZeroDivisionError: division by zero)"
+    assert stored.reason == "indicator 'broken': observe failed (ZeroDivisionError: division by zero)"
     assert "1 / 0" in (stored.path / "traceback.txt").read_text()
 
 

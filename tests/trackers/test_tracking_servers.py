@@ -129,7 +129,7 @@ def tracked_study(tmp_path_factory: pytest.TempPathFactory, one_cpu: None, quiet
         for name, value in values.items():
             patch.setenv(name, value)
         (folder / "own").mkdir()
-        wanted = ["--import", "unlucky_plugin", "--track", "mlflow", "--track", "wandb"]
+        wanted = ["--no-try", "--import", "unlucky_plugin", "--track", "mlflow", "--track", "wandb"]
         code, said = conducted("mine.yaml", "--out", str(folder / "out"), *wanted)
     return Study(folder, said, code)
 

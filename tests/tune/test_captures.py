@@ -104,7 +104,7 @@ scales: {quick: {}}
 @pytest.mark.usefixtures("one_cpu")
 def test_a_study_goes_on_without_captured_steps_in_new_processes(command: Command, captures: Path) -> None:
     Path("mine.yaml").write_text(STUDY)
-    options = ("--import", "capture_plugin", "--max-failures", "0", "--out", "out")
+    options = ("--no-try", "--import", "capture_plugin", "--max-failures", "0", "--out", "out")
     code, text, error = command(main, "mine.yaml", *options)
     assert code == 0, text + error
     assert error.count("cannot be captured") == error.count("using eager, in a new process") == 1
@@ -116,7 +116,7 @@ def test_a_study_goes_on_without_captured_steps_in_new_processes(command: Comman
 @pytest.mark.usefixtures("one_cpu")
 def test_a_search_goes_on_without_captured_steps(command: Command, captures: Path) -> None:
     Path("space.yaml").write_text(SPACE)
-    options = ("--import", "capture_plugin", "--max-failures", "0", "--out", "out", "--sampler", "random")
+    options = ("--no-try", "--import", "capture_plugin", "--max-failures", "0", "--out", "out", "--sampler", "random")
     code, text, error = command(search, "space.yaml", *options)
     assert code == 0, text + error
     assert text.count("cannot be captured") == error.count("cannot be captured") == 1, "suggestions, and final runs"

@@ -97,7 +97,7 @@ def study(
     monkeypatch.chdir(folder)
 
     def call(out: str, *arguments: str, file: str = "mine.yaml") -> tuple[int, str, str]:
-        return command(main, file, "--import", "clocked_plugin", "--out", out, *arguments)
+        return command(main, file, "--no-try", "--import", "clocked_plugin", "--out", out, *arguments)
 
     return call
 
@@ -174,7 +174,9 @@ def test_a_suggestion_out_of_memory_is_tried_again_with_twice_the_share(
 ) -> None:
     monkeypatch.chdir(folder)
     options = ("--gpus-per-trial", "0.25", "--set", "run.device=cpu", "--max-failures", "0", "--sampler", "random")
-    code, text, error = command(search, "space.yaml", "--import", "clocked_plugin", "--out", "searched", *options)
+    code, text, error = command(
+        search, "space.yaml", "--no-try", "--import", "clocked_plugin", "--out", "searched", *options
+    )
     assert code == 0, text + error
     assert "out of GPU memory: suggestions are tried again with 0.5 of a GPU each" in text
     assert hunger.read_text() == "0.25 0.5"

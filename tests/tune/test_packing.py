@@ -76,7 +76,7 @@ def places(folder: Path, three_gpus: None, monkeypatch: pytest.MonkeyPatch) -> C
     return lambda: [(gpu, share) for gpu, share in (line.split() for line in log.read_text().splitlines())]
 
 
-OPTIONS = ("--import", "placed_plugin", "--gpus-per-trial", "0.25", "--set", "run.device=cpu")
+OPTIONS = ("--no-try", "--import", "placed_plugin", "--gpus-per-trial", "0.25", "--set", "run.device=cpu")
 
 
 def test_fewer_trials_than_fit_are_spread_over_all_gpus(

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedbench.base.errors import ConfigError, UserError
+
 PACKED = ".json.xz"  # behind the name of a folder in one file: see `packs`
 CHUNK = 2**20  # bytes that are read at a time
 RESULTS = Path("results")  # where results are kept unless somebody says otherwise
@@ -33,6 +35,24 @@ def machine() -> str:
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
+
+
+def located(key: str, path: Any, kinds: str) -> Path:
+    """Return the absolute path of a file or folder that a setting names, looked for here and in $FEDBENCH_DATA.
+
+    key: the setting; kinds: what it must be, for error messages.
+    """
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ConfigError(f"{key} = {path!r}: must be {kinds}")
+    given = Path(os.path.expanduser(path))
+    roots = [Path.cwd(), *(Path(root) for root in [os.environ.get("FEDBENCH_DATA")] if root)]
+    try:
+        found = next((root / given for root in roots if (root / given).exists()), None)
+    except OSError as error:
+        raise UserError(f"{key} = {path}: {error.strerror}") from error
+    if found is None:
+        raise UserError(f"{key} = {path}: is not there; looked in {', '.join(map(str, roots))}")
+    return found.resolve()
 
 
 def scratch(path: Path) -> Path:

@@ -24,11 +24,11 @@ def check(config: "TrialConfig") -> None:
     if data.name != FILE and (data.path is not None or data.content is not None):
         raise ConfigError(f"data.path = {data.path}: only data.name={FILE} reads a file; must be null")
     named("model", config.model, MODELS.get)
-    if MODELS.version(config.model) is not None and (
-        problem := wrong_output(config.model, dataset.shape, dataset.num_classes)
-    ):
+    if MODELS.version(config.model) is not None and (problem := wrong_output(*config.network)):
         raise ConfigError(f"model '{config.model}': {problem}")
     _ = config.uses_batch_norm  # builds the model without memory; raises an error if it does not fit the images
+    if config.init.content is not None and config.init.draw:
+        raise ConfigError(f"init.draw = {config.init.draw}: init.path gives the initial weights; must be 0")
     if problem := PARTITIONS.get(data.partition).check(n):
         raise ConfigError(f"clients.count = {n}: {problem} with data.partition={data.partition}")
     if PARTITIONS.get(data.partition).by_owner:

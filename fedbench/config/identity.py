@@ -12,6 +12,7 @@ from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators.base import canonical_indicators
 from fedbench.methods import METHODS
 from fedbench.models import MODELS
+from fedbench.models.norm import BATCH
 from fedbench.shifts import NO_SHIFT, SHIFTS
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def canonical(config: "TrialConfig") -> Settings:
     """The config as plain data, without `run`; settings that cannot change a result have a fixed value."""
     form = config.model_dump(mode="json", exclude={"run", "method", "indicators", *DRAWS})
     form |= {"method": config.method.canonical(), "indicators": canonical_indicators(config.indicators)}
-    form |= {group: counts for group in DRAWS if (counts := hashed_settings(getattr(config, group)))}
+    form |= {group: counts for group in DRAWS if (counts := hashed_settings(getattr(config, group), ["path"]))}
     if config.participants == config.clients.count:
         form.pop("participation", None)  # all clients take part, so nothing is drawn
     form["data"] = hashed_settings(config.data, config.data.unused())
@@ -51,6 +52,8 @@ def canonical(config: "TrialConfig") -> Settings:
         "validation": config.validation_samples,
     }
     form["eval_every"] = min(config.eval_every, max(1, config.rounds - LAST_ROUNDS + 1))  # larger values skip as many
+    if config.norm == BATCH:
+        del form["norm"]
     if not config.uses_batch_norm:
         form["bn"] = "average"
     form["clients"] = hashed_settings(config.clients)

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from fedbench.base.errors import ConfigError
+from fedbench.base.files import located
 from fedbench.base.settings import Settings, merge, nest
 from fedbench.data.base import DATASETS, PAPER_DEFAULTS, Dataset
-from fedbench.data.own import FILE, dataset_of, describe, located
+from fedbench.data.own import FILE, KEY, KINDS, dataset_of, describe
 from fedbench.data.partitions import PARTITIONS
 from fedbench.methods import METHODS, Method
+from fedbench.models.start import state_digest
 
 T = TypeVar("T")
 
@@ -20,7 +22,7 @@ def resolve(settings: Settings) -> Settings:
 
     Given settings take precedence over the partition's defaults, these over the data set's, and these over the paper's.
     """
-    settings, dataset = _with_content(settings)
+    settings, dataset = _with_content(_with_initial(settings))
     general: Settings = {"data": {"name": dataset.name, "partition": "dirichlet"}, "method": {"name": "fedavg"}}
     general |= {"proxy": {"size": 10 * dataset.num_classes}, "indicators": {}}
     defaults = merge(merge(general, nest(PAPER_DEFAULTS)), nest(dataset.defaults))
@@ -39,9 +41,18 @@ def _with_content(settings: Settings) -> tuple[Settings, Dataset]:
     if name != FILE:
         return settings, named("data.name", name, DATASETS.get)
     if data.get("content") is None:
-        path = located(data.get("path"))
+        path = located(KEY, data.get("path"), KINDS)
         data |= {"path": str(path), "content": describe(path)}
     return {**settings, "data": data}, dataset_of(FILE, data.get("path"), data["content"])
+
+
+def _with_initial(settings: Settings) -> Settings:
+    """The settings with the place and the digest of the initial weights' file, if there is one: `init: path.pt`."""
+    given = settings.get("init")
+    init = {"path": given} if isinstance(given, str) else _group(settings, "init")
+    if init.get("path") is not None and init.get("content") is None:
+        init["path"], init["content"] = state_digest(init["path"])
+    return {**settings, "init": init} if init else settings
 
 
 def without_obsolete(settings: Settings) -> Settings:

@@ -34,6 +34,8 @@ from fedbench.indicators.base import indicator_settings, plain_indicators
 from fedbench.methods import BatchNormRule
 from fedbench.methods.base import AnyMethod
 from fedbench.models import has_batch_norm
+from fedbench.models.base import Network
+from fedbench.models.norm import BATCH, Norm, network_name
 from fedbench.models.precision import PRECISIONS, Precision
 from fedbench.shifts import NO_SHIFT
 
@@ -119,6 +121,10 @@ class InitConfig(Strict):
 
     draw: Annotated[Whole, UnhashedDefault()] = 0
     """number of the draw of the initial weights; all other random draws stay the same"""
+    path: Annotated[str | None, UnhashedDefault()] = None
+    """a file with a state dict to start from, such as pre-trained weights; null for random ones"""
+    content: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$"), UnhashedDefault()] = None
+    """the digest of that file's tensors; fedbench writes it"""
 
 
 class BatchesConfig(Strict):
@@ -161,6 +167,8 @@ class TrialConfig(Strict):
     data: Annotated[DataSettings, PartitionChoice]
     model: str
     """the network"""
+    norm: Annotated[Norm, UnhashedDefault()] = BATCH
+    """the normalization of models that have batch norm: this, or in its place group norm (of 2 groups) or none"""
     clients: ClientsConfig
     server: ServerConfig = ServerConfig()
     proxy: ProxyConfig
@@ -202,6 +210,11 @@ class TrialConfig(Strict):
         return dataset_of(self.data.name, self.data.path, self.data.content)
 
     @property
+    def network(self) -> Network:
+        """The network with its normalization, and the images and classes that it is built for."""
+        return network_name(self.model, self.norm), self.dataset.shape, self.dataset.num_classes
+
+    @property
     def numbers(self) -> Precision:
         """The number formats that `precision` names."""
         return PRECISIONS[self.precision]
@@ -241,7 +254,7 @@ class TrialConfig(Strict):
     @property
     def uses_batch_norm(self) -> bool:
         """Whether the model has running statistics, so that `bn` has an effect."""
-        return has_batch_norm(self.model, self.dataset.shape, self.dataset.num_classes)
+        return has_batch_norm(*self.network)
 
     @property
     def uses_proxy(self) -> bool:

@@ -78,13 +78,13 @@ def estimate(trials: Iterable[TrialConfig], store: Store, pace: Pace | None = No
 
 def model_bytes(config: TrialConfig) -> int:
     """The size of a trial's model."""
-    parameters = parameter_count(config.model, config.dataset.shape, config.dataset.num_classes)
+    parameters = parameter_count(*config.network)
     return parameters * config.numbers.dtype.itemsize
 
 
 def kind(config: TrialConfig) -> Kind:
     """What trials that cost alike have in common."""
-    return config.data.name, config.model, config.method.name
+    return config.data.name, config.network[0], config.method.name
 
 
 def peak_gpu_memory(store: Store) -> dict[Kind, float]:
@@ -124,7 +124,7 @@ def _probe(config: TrialConfig, limit: float) -> float:
     images = torch.randint(0, 256, (PROBE_SAMPLES, height, width, channels), dtype=torch.uint8)
     samples = Samples(images, torch.randint(0, classes, (PROBE_SAMPLES,)), 1 / 255, 0.0, torch.float32)
     with exact(config.run, device):
-        model = initial(config.model, config.dataset.shape, classes, config.seed, device, torch.float32)
+        model = initial(*config.network, config.seed, device, torch.float32)
         plan = draw_plan(np.arange(PROBE_SAMPLES), 1, PROBE_SAMPLES, np.random.default_rng(0), device)
         sgd, velocity = Sgd(torch.tensor(0.01), 0.9, 0.0), torch.zeros_like(model.w)
         times: list[float] = []

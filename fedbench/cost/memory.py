@@ -31,16 +31,15 @@ def estimated_gpu_memory(config: TrialConfig, speeds: Speeds | None = None) -> f
     What the last two take comes from `speeds`, if it was measured for the model. What CUDA itself takes for a process
     is not among them.
     """
-    network = (config.model, config.dataset.shape, config.dataset.num_classes)
     item = config.numbers.dtype.itemsize
     measured = [
         row.memory
         for row in (speeds.rows if speeds and speeds.machine.device == "cuda" else ())
         if (row.model, row.precision) == (config.model, config.precision)
     ]
-    kept = image_bytes(config) + kept_models(config) * parameter_count(*network) * item
+    kept = image_bytes(config) + kept_models(config) * parameter_count(*config.network) * item
     if measured:
         return kept + max(measured)
-    step = TWICE * kept_numbers(*network) * config.clients.batch_size * item
-    scoring = largest_layer(*network) * min(GPU_BATCH, config.test_samples) * item
+    step = TWICE * kept_numbers(*config.network) * config.clients.batch_size * item
+    scoring = largest_layer(*config.network) * min(GPU_BATCH, config.test_samples) * item
     return kept + max(step, scoring) + WORKSPACES

@@ -46,12 +46,12 @@ def measure(case: Case, device_name: str, seconds: float, meeting: Meeting) -> F
     config, device = paper_config(case.data, case.model, precision=precision, **run), pick_device(device_name)
     if reason := config.numbers.refuses(device):
         raise UserError(reason)
-    network, size = (config.model, config.dataset.shape, config.dataset.num_classes), config.clients.batch_size
+    size = config.clients.batch_size
     client = max(1, round(round_samples(config) / config.clients.epochs / config.participants / size))  # steps
     with exact(config.run, device):
-        model = initial(*network, config.seed, device, config.numbers)
+        model = initial(*config.network, config.seed, device, config.numbers)
         samples = noise(config, client * size, device)
-        engine = choose_engine(config, model, samples, 2 if needs_two(*network) else 1)
+        engine = choose_engine(config, model, samples, 2 if needs_two(*config.network) else 1)
         start, sgd = Start(model.w.clone(), model.buffers.clone()), Sgd.of_round(config, 1, device)
         velocity = torch.zeros_like(model.w)
 

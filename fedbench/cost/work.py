@@ -29,7 +29,7 @@ def round_samples(config: TrialConfig) -> float:
 
 def flops(config: TrialConfig) -> int:
     """Operations of one training sample."""
-    return sample_flops(config.model, config.dataset.shape, config.dataset.num_classes)
+    return sample_flops(*config.network)
 
 
 @lru_cache

@@ -4,7 +4,6 @@
 makes a `Dataset` out of that text, so that a config can be used where the file is not: in reports, and on other nodes.
 """
 
-import os
 import re
 import stat
 import zipfile
@@ -19,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbench.base.errors import ConfigError, UserError, unknown
+from fedbench.base.files import located
 from fedbench.base.rng import generator
 from fedbench.data.base import DATASETS, Arrays, Dataset, Kind
 from fedbench.data.classes import class_order
 from fedbench.data.official import arrays_folder, cached_in
 
+KEY, KINDS = "data.path", "the path of an .npz or .parquet file, or of a folder of .npy"
 FILE = "file"  # the name of a data set that `data.path` holds
 NAMES = ("x", "y", "owner", "x_test", "y_test", "owner_test")
 TEST_SHARE = 5  # one sample in so many is a test sample where the file has no test set
@@ -38,7 +39,7 @@ def dataset_of(name: Any, path: Any = None, content: Any = None) -> Dataset:
     if name != FILE:
         return DATASETS.get(name)
     if content is None:
-        content = describe(located(path))
+        content = describe(located(KEY, path, KINDS))
     if not isinstance(content, str) or not re.fullmatch(CONTENT, content):
         raise ConfigError(f"data.content = {content!r}: fedbench writes it; leave it out")
     return _described(content, None if path is None else str(path))
@@ -76,7 +77,7 @@ class FileSource:
 
     def verify(self, data_dir: Path | None, *, download: bool) -> tuple[Arrays, str]:
         """Read the file itself, past the cache."""
-        return self._read(), str(located(self.path))
+        return self._read(), str(located(KEY, self.path, KINDS))
 
     @property
     def folder(self) -> Path:
@@ -84,28 +85,13 @@ class FileSource:
         return arrays_folder(FILE, self.content[:16])
 
     def _read(self) -> Arrays:
-        arrays = read_arrays(located(self.path))[0]
+        arrays = read_arrays(located(KEY, self.path, KINDS))[0]
         if arrays.digest() != self.content.split()[0]:
             raise UserError(
                 f"data.path = {self.path}: the file has changed since this config was made; leave data.content out to "
                 "use its new content"
             )
         return arrays
-
-
-def located(path: Any) -> Path:
-    """Return the absolute path of a file or folder, looked for in the current folder and in $FEDBENCH_DATA."""
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise ConfigError(f"data.path = {path!r}: must be the path of an .npz or .parquet file, or of a folder of .npy")
-    given = Path(os.path.expanduser(path))
-    roots = [Path.cwd(), *(Path(root) for root in [os.environ.get("FEDBENCH_DATA")] if root)]
-    try:
-        found = next((root / given for root in roots if (root / given).exists()), None)
-    except OSError as error:
-        raise UserError(f"data.path = {path}: {error.strerror}") from error
-    if found is None:
-        raise UserError(f"data.path = {path}: is not there; looked in {', '.join(map(str, roots))}")
-    return found.resolve()
 
 
 def describe(path: Path) -> str:

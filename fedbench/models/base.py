@@ -13,9 +13,11 @@ from fedbench.base.errors import ConfigError
 from fedbench.base.registry import Registry, with_brackets
 from fedbench.base.rng import numbered, torch_seed
 from fedbench.models.flat import FlatModel
+from fedbench.models.norm import BATCH, model_and_norm, replace_batch_norm
 from fedbench.models.precision import Precision
 
 Shape = tuple[int, int, int]
+Network = tuple[str, Shape, int]  # name, with its normalization (see `norm`), shape of the images, number of classes
 Builder = Callable[[Shape, int], nn.Module]
 
 MODELS: Registry[Builder] = Registry("model", home="fedbench.models")
@@ -37,7 +39,11 @@ def register_model(name: str, version: str | None = None) -> Callable[[Builder],
 
 
 def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
-    """Build a module with weights from torch's global generator. Runs use `built` or `initial` instead."""
+    """Build a module with weights from torch's global generator. Runs use `built` or `initial` instead.
+
+    `name` is that of a network: a model's, or a model's with its normalization (`resnet20/group`).
+    """
+    name, norm = model_and_norm(name)
     builder = MODELS.get(name)
     try:
         module = builder(shape, num_classes)
@@ -47,6 +53,8 @@ def build(name: str, shape: Shape, num_classes: int) -> nn.Module:
         raise ConfigError(f"model '{name}' cannot be built for {size} images ({reason})") from error
     if not isinstance(module, nn.Module):
         raise ConfigError(f"model '{name}': its function gave {type(module).__name__}; expected a torch module")
+    if norm != BATCH:
+        replace_batch_norm(module, name, norm)
     return module
 
 
@@ -116,7 +124,8 @@ def built(name: str, shape: Shape, num_classes: int, seed: int, draw: int = 0) -
     """
     before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.manual_seed(torch_seed(seed, numbered(f"init/{name}/{shape}/{num_classes}", draw)))
+        model, _ = model_and_norm(name)
+        torch.manual_seed(torch_seed(seed, numbered(f"init/{model}/{shape}/{num_classes}", draw)))
         torch.set_default_dtype(torch.float32)
         try:
             return build(name, shape, num_classes)

@@ -18,6 +18,8 @@ from fedbench.data.classes import Indices, Labels, class_order, longtail_counts
 from fedbench.data.partitions import PARTITIONS
 from fedbench.data.samples import Federation, Samples, Split
 from fedbench.data.supply import supplied
+from fedbench.models import FlatModel, initial
+from fedbench.models.start import KEY, load_state
 from fedbench.simulation.corrupt import corrupt_labels, corrupted_clients, swapped_pairs
 from fedbench.simulation.shift import in_label_mix, shifted, shifted_train
 
@@ -72,8 +74,26 @@ def verified(dataset: Dataset, data_dir: Path | None, *, download: bool) -> tupl
     return load_arrays(replace(dataset, load=lambda _: arrays), None), where
 
 
+def initial_model(config: TrialConfig, device: torch.device) -> FlatModel:
+    """The model that a run starts from: by the seed, or from the file that `init.path` names."""
+    model = initial(*config.network, config.seed, device, config.numbers, config.init.draw)
+    if config.init.content is not None:
+        try:
+            model.load(*model.from_state_dict(load_state(config.init.path, config.init.content)))
+        except UserError as error:
+            where = "" if str(error).startswith(KEY) else f"{KEY} = {config.init.path}: "
+            raise UserError(f"{where}{error}") from error
+    return model
+
+
 def check_data(configs: Iterable[TrialConfig], data_dir: Path | None) -> None:
-    """Find missing data and impossible partitions before anything is run; leaves the data in the array cache."""
+    """Find missing data, impossible partitions and initial weights that do not fit before anything is run.
+
+    Leaves the data in the array cache.
+    """
+    configs = list(configs)
+    for config in {(c.network, c.init.content): c for c in configs if c.init.content is not None}.values():
+        initial_model(config, torch.device("cpu"))
     different = {(c.data.model_dump_json(), c.clients.count, c.seed): c for c in configs}
     datasets = {(c.data.name, c.data.content): c.dataset for c in different.values()}
     arrays = {key: load_arrays(dataset, data_dir) for key, dataset in datasets.items()}

@@ -19,7 +19,7 @@ from fedbench.config import LAST_ROUNDS, TrialConfig
 from fedbench.data.samples import Samples
 from fedbench.methods import METHODS, Cohort, LocalWork, ProxyData, Server
 from fedbench.methods.base import Report, State
-from fedbench.models import built, initial
+from fedbench.models import built
 from fedbench.models.base import needs_two
 from fedbench.simulation.batchnorm import aggregate_statistics
 from fedbench.simulation.compute import exact, pick_device, seeded
@@ -28,7 +28,7 @@ from fedbench.simulation.drive import rounds
 from fedbench.simulation.engines import Start, check_device, choose_engine
 from fedbench.simulation.environment import Environment
 from fedbench.simulation.evaluation import evaluate
-from fedbench.simulation.federation import build_federation
+from fedbench.simulation.federation import build_federation, initial_model
 from fedbench.simulation.local import Sgd, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
 from fedbench.simulation.participants import answers, sample_clients, with_work
@@ -97,12 +97,10 @@ class Simulation:
         self.earlier: list[Environment] = []
         self.device = pick_device(config.run.device)
         check_device(config, self.device)
-        dataset = config.dataset
         with exact(config.run, self.device):
             self.federation = build_federation(config, data_dir, self.device)
-            network = (config.model, dataset.shape, dataset.num_classes)
-            self.model = initial(*network, config.seed, self.device, config.numbers, config.init.draw)
-            single = needs_two(*network)
+            self.model = initial_model(config, self.device)
+            single = needs_two(*config.network)
             self.least_batch = 2 if single else 1  # a last batch of one sample is left out if the model needs two
             self.method = METHODS.get(config.method.name)(config.method)
             proxy = self.federation.proxy
@@ -135,7 +133,7 @@ class Simulation:
         It is on the run's device and has the dtype of the run's vectors (float32 for tf32 and bfloat16).
         """
         config, state = self.config, self.state
-        module = built(config.model, config.dataset.shape, config.dataset.num_classes, config.seed)
+        module = built(*config.network, config.seed)
         module.to(self.device, config.numbers.dtype)
         self.model.copy_into(module, state.model, state.buffers)
         return module.eval()

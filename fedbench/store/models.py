@@ -22,8 +22,7 @@ def final_model(run: Simulation) -> bytes:
 
 def loaded_model(file: Path, config: TrialConfig) -> nn.Module:
     """The model in a file that `final_model` made for a trial, on the CPU and in eval mode."""
-    dataset = config.dataset
-    module = built(config.model, dataset.shape, dataset.num_classes, config.seed).to(config.numbers.dtype)
+    module = built(*config.network, config.seed).to(config.numbers.dtype)
     try:
         module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
     except (OSError, EOFError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError) as error:

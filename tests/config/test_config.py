@@ -31,6 +31,8 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "data.sizes": ("power", {"data.partition": "quantity"}),
     "data.power": (2.0, {"data.partition": "quantity", "data.sizes": "power"}),
     "data.classes": (3, {"data.partition": "shards"}),
+    "norm": ("group", {"model": "resnet8"}),
+    "init.content": ("1" * 64, {"init.content": "0" * 64}),
     "clients.straggler": (0.5, {"clients.epochs": 3}),
     "clients.min_epochs": (2, {"clients.epochs": 3, "clients.straggler": 0.5}),
     "clients.dropout": (0.2, {}),
@@ -86,7 +88,11 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def test_the_table_above_covers_every_key() -> None:
-    experiment = {key for key in keys(TrialConfig) if not key.startswith(("run.", "method.")) and key != "data.path"}
+    experiment = {
+        key
+        for key in keys(TrialConfig)
+        if not key.startswith(("run.", "method.")) and key not in ("data.path", "init.path")
+    }
     assert experiment == {key for key in OTHER if not key.startswith("method.")}
 
 

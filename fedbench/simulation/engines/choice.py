@@ -32,8 +32,7 @@ def choose_engine(config: TrialConfig, model: FlatModel, samples: Samples, least
     kind = kind_of(config, device)
     if kind is Eager:
         return Eager(model, samples)
-    dataset, precision = config.dataset, config.precision
-    key = (kind.name, config.model, dataset.shape, dataset.num_classes, precision, str(device))
+    key = (kind.name, *config.network, config.precision, str(device))
     engine = None
     if key not in CHECKED:
         engine, CHECKED[key] = _tried(kind, config, model, samples, least)

@@ -149,6 +149,11 @@ def situations() -> Iterator[Situation]:
     yield Situation("only noise, 4 cells", "goes_with", goes, "x", few, lambda _: np.zeros(8), BOTH)
     both = np.tile(np.arange(6.0), 2)
     yield Situation("related", "goes_with", goes, "x", SIX, lambda e: e * SD * both, NO_FAILS, EFFECTS)
+    same, seven = {"axis": "x", "point": {"m": "a"}, "against": {"m": "b"}}, np.tile(np.arange(7.0), 2)
+    orders: list[Column] = [((name, label), SCORE) for name in "ab" for label in range(7)]
+    yield Situation("only noise", "same_order", same, two, orders, lambda _: 0 * seven, BOTH)
+    yield Situation("unrelated orders", "same_order", same, two, orders, lambda _: 0 * seven, BOTH, unrelated=True)
+    yield Situation("same order", "same_order", same, two, orders, lambda e: e * SD * seven, NO_FAILS, EFFECTS)
     top = {"axis": "x", "at": "a", "which": "largest"}
     five = _line("abcde")
     yield Situation("all equal", "extreme", top, "x", five, lambda _: np.zeros(5), BOTH)
@@ -232,7 +237,8 @@ def scores(situation: Situation, effect: float, seeds: int, noise: str, count: i
     shape = (seeds, columns, count)
     drawn = rng.standard_t(3, shape) / 3**0.5 if noise == "heavy" else rng.standard_normal(shape)
     if noise == "unequal":
-        spreads = np.geomspace(1, 10, columns) if len(situation.axes) < 2 else np.tile(np.geomspace(1, 10, 5), 2)
+        lines = max(1, len(situation.axes))  # two lines have the same spreads
+        spreads = np.tile(np.geomspace(1, 10, columns // lines), lines)
         drawn *= spreads[:, None]
     drawn = SD * np.asarray(drawn) + np.asarray(situation.means(effect), float)[:, None]
     if situation.unrelated:

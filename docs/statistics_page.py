@@ -43,7 +43,8 @@ def false_decisions(table: Table) -> str:
     rows = []
     for (about, decision, promise), part in rates.groupby(["about", "decision", "promise"]):
         at = part.set_index(["when", "seeds"]).rate
-        before, after = (" / ".join(_percent(at[when, n]) for n in SEEDS) for when in WHEN)
+        known = at.index.get_level_values("when")  # some checks are newer than the rules before
+        before, after = (" / ".join(_percent(at[w, n]) for n in SEEDS) if w in known else "-" for w in WHEN)
         rows.append((f"`{about}`", str(decision), _percent(float(promise)), before, after))
     return table(("check", "decision", "promised", "before, 3 / 5 / 10 seeds", "now, 3 / 5 / 10 seeds"), rows)
 
@@ -55,7 +56,12 @@ def true_decisions(table: Table) -> str:
     rows = []
     for (about, situation, decision), part in right.groupby(["about", "situation", "decision"], sort=False):
         at = part.set_index(["when", "seeds", "effect"]).rate
-        rates = [" / ".join(f"{100 * at[when, n, e]:.0f}" for e in EFFECTS) for n in POWER_SEEDS for when in WHEN]
+        known = at.index.get_level_values("when")
+        rates = [
+            " / ".join(f"{100 * at[when, n, e]:.0f}" for e in EFFECTS) if when in known else "-"
+            for n in POWER_SEEDS
+            for when in WHEN
+        ]
         rows.append((f"`{about}`", str(situation), str(decision), *rates))
     heads = [f"{n} seeds, {words}: 1 / 2 / 3 sd, %" for n in POWER_SEEDS for words in WHEN.values()]
     return table(("check", "situation", "decision", *heads), rows)
@@ -92,7 +98,7 @@ def draw() -> None:
     left.set(ylim=(len(EXAMPLES) - 0.5, -0.7), yticks=[], xlabel="difference of two methods, 95 % interval")
     left.set_title("What follows from an interval", fontsize=10)
     worst = false_rates().groupby(["about", "when"]).rate.max().unstack()
-    worst = worst.sort_values("before")
+    worst = worst.sort_values(["before", "after"], na_position="first")
     for row, (about, rates) in enumerate(worst.iterrows()):
         right.plot([100 * rates.before, 100 * rates.after], [row, row], color="0.8", linewidth=1.5, zorder=0)
         right.annotate(str(about), (0.9, row), (-4, 0), textcoords="offset points", ha="right", va="center", fontsize=8)

@@ -18,7 +18,7 @@ from fedbench.specs.parts import CHECKS
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 CHECKED = (
     *("beats", "comparable", "extreme", "goes_with", "higher_than", "inner_optimum", "some_point_beats_baseline"),
-    *("steadier", "trend", "trend_of_difference", "within"),
+    *("same_order", "steadier", "trend", "trend_of_difference", "within"),
 )
 FEW = [(2, 2), (2, 5), (2, 6), (5, 2), (5, 9), (5, 10)]
 

@@ -10,19 +10,22 @@ from fedbench.analysis.checks.base import Array, Cells, Group
 from fedbench.analysis.looks import judged_at
 from fedbench.analysis.statistics.verdicts import LEVEL, over_looks
 from fedbench.specs.expand import Cell
+from fedbench.specs.names import Label
 from fedbench.specs.parts import CHECKS
 from tests.analysis.test_claims import falling, findings
 
 
 def verdict(order: Sequence[int], first: Sequence[int]) -> str:
-    """The verdict on the order of labels 0, 1, ... at one point, by seed, where they are in ascending order at the other."""
+    """The verdict on the order of labels 0, 1, ... at one point, by seed, where they ascend at the other."""
     claim = CHECKS.get("same_order").model_validate(
         {"says": "So", "check": "same_order", "point": {"m": "a"}, "against": {"m": "b"}, "axis": "x"}
     )
-    cells = {(place, label): (Cell({"m": place, "x": label}, {}),) for place in "ab" for label in range(len(order))}
+    cells: dict[tuple[Label, ...], Cells] = {
+        (place, label): (Cell({"m": place, "x": label}, {}),) for place in "ab" for label in range(len(order))
+    }
 
     def read(chosen: Cells, metric: str) -> Array:
-        label = int(chosen[0].labels["x"])
+        label = int(str(chosen[0].labels["x"]))
         there = [first[label], *[order[label]] * 3] if chosen[0].labels["m"] == "a" else [label] * 4
         return np.array(there, float)
 

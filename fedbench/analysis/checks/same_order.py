@@ -8,7 +8,7 @@ from fedbench.analysis.statistics.rank_correlation import FEWEST_CELLS, related
 
 @register_check
 class SameOrder(SweptPairCheck):
-    """The labels of `axis` are in the same order at `point` as at `against` (the baseline), rather than in any other."""
+    """The labels of `axis` are in the same order at `point` as at `against` (the baseline), beyond chance."""
 
     check: Literal["same_order"]
 

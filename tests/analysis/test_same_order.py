@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbench.analysis.checks.base import Array, Cells, Group
+from fedbench.analysis.checks.base import Cells, Group
 from fedbench.analysis.looks import judged_at
-from fedbench.analysis.statistics.verdicts import LEVEL, over_looks
+from fedbench.analysis.statistics.verdicts import LEVEL, Array, over_looks
 from fedbench.specs.expand import Cell
 from fedbench.specs.names import Label
 from fedbench.specs.parts import CHECKS

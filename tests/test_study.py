@@ -42,6 +42,7 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     assert (folder / "data.alpha=100+seeds=8" / "table.csv").is_file()
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
         *("table.csv", "table.md", "table.tex", "cells.csv", "trials.csv"),
+        *("clients.csv", "clients.md", "clients.tex", "client_accuracy.csv.gz"),
         *("rounds.csv.gz", "curves.png", "curves.svg", "curves.pdf", "report.html", "report.json"),
     }
     table, cells = pd.read_csv(folder / "table.csv"), pd.read_csv(folder / "cells.csv")

@@ -21,8 +21,14 @@ def test_an_installed_wheel_finds_its_studies_and_spaces_from_another_folder(tmp
         archive.extractall(site)
     # -P and the path: the wheel's files come first, the checkout and the current folder do not count
     for command, another in (("study", "smoke"), ("search", "fair")):
-        code = f"import sys; sys.path.insert(0, {str(site)!r}); import fedbench; from fedbench.{command} import main; "
-        code += "assert fedbench.__file__.startswith(sys.path[0]); sys.exit(main(['--list', '--json']))"
+        code = f"""
+import sys
+sys.path.insert(0, {str(site)!r})
+import fedbench
+from fedbench.cli.main import run_command
+assert fedbench.__file__.startswith(sys.path[0])
+sys.exit(run_command({command!r}, ["--list", "--json"]))
+"""
         done = subprocess.run([sys.executable, "-P", "-c", code], cwd=elsewhere, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert '"fixed_gamma"' in done.stdout

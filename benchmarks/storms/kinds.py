@@ -223,7 +223,8 @@ KINDS: dict[str, Kind] = {
     "lose node": Kind(two_nodes),
     "stop": Kind(partial(here, stopped)),
     "full disk": Kind(small_disk, missing=can_mount),
-    "read-only": Kind(partial(here, read_only), missing=can_freeze),
+    # 2: the command was started while nothing can be written, which it says in one line.
+    "read-only": Kind(partial(here, read_only), missing=can_freeze, codes=(2,)),
     "clock": Kind(partial(here, wrong_clock)),
     "flipped bit": Kind(partial(here, flipped), late=True),
     "truncated checkpoint": Kind(partial(here, truncated), codes=(128 + signal.SIGTERM,)),

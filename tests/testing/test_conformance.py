@@ -25,6 +25,7 @@ LARGE = {"densenet121", "resnet56", "resnet110", "wrn56_4"}
 SAME_CODE = {"resnet110", "wrn56_4"}  # as resnet56, with other numbers
 INDICATOR_SETTINGS: dict[str, dict[str, Any]] = {
     "corrupted": {"clients.corrupted": 0.5},
+    "client_scores": {"indicators.client_validation": True, "data.validation": 0.2},
     "flatness": {"indicators.hessian_every": 2, "indicators.landscape": True},
     "server_path": {"indicators.server_path": True, "method.name": "fedlaw", "method.epochs": 2},
     "simplex": {"indicators.simplex_every": 2, "clients.count": 3, "clients.participation": 1.0},

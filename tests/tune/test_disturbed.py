@@ -68,6 +68,11 @@ def processes(process: Process, name: str = "") -> list[psutil.Process]:
     return [each for each in found if name in ("", each.name())]
 
 
+def in_a_round(process: Process) -> list[psutil.Process]:
+    """Workers of a command that run rounds of a trial now; a worker that is killed between trials is no trial's error."""
+    return [each for each in processes(process) if "FederatedRun.train" in " ".join(each.cmdline())]
+
+
 def keep(file: str, pace: float) -> None:
     """Let rounds of the study in a file take so long at least, from the next one on."""
     new = Path(file).with_name(f"{PACE_FILE}.new")
@@ -327,7 +332,8 @@ def test_a_file_of_tune_that_a_full_disk_has_cut_off_does_not_end_the_study(
         process = start(file, out)
         wait_until(lambda: len(reported(out)) >= 1)
         keep(file, 5.0)  # Tune copies its files into OUT when all trials have ended
-        next(child for child in processes(process) if "FederatedRun" in " ".join(child.cmdline())).kill()
+        wait_until(lambda: bool(in_a_round(process)))
+        in_a_round(process)[0].kill()
         wait_until(lambda: bool(list(Path(folder).rglob("driver_artifacts/*/error.pkl"))))
         for written in Path(folder).rglob("driver_artifacts/*/error.pkl"):
             os.truncate(written, 0)

@@ -69,7 +69,7 @@ def processes(process: Process, name: str = "") -> list[psutil.Process]:
 
 
 def in_a_round(process: Process) -> list[psutil.Process]:
-    """Workers of a command that run rounds of a trial now; a worker that is killed between trials is no trial's error."""
+    """Workers that run rounds of a trial now; one that is killed between two trials is no trial's error."""
     return [each for each in processes(process) if "FederatedRun.train" in " ".join(each.cmdline())]
 
 

@@ -14,7 +14,7 @@ from results_page import WITHIN, Shown, distances, published
 from fedbench.analysis.checks.beats import Beats
 from fedbench.analysis.claims import DIVERGENCE, SURE, Finding, check_claims, q_text
 from fedbench.analysis.statistics.verdicts import DECIDED, q_values
-from fedbench.render.shown import DRAW_MARK, draw_mark
+from fedbench.render.study_sheets import DRAW_MARK, draw_mark
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import named
 from fedbench.specs.parts import METHOD, ClaimSpec

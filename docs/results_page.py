@@ -17,7 +17,7 @@ from fedbench.analysis.tables import Place, fill_tables
 from fedbench.analysis.trials import mixed, stored_trials
 from fedbench.render.figures import draw
 from fedbench.render.sheets import markdown
-from fedbench.render.shown import sheet
+from fedbench.render.study_sheets import table_sheet
 from fedbench.specs.expand import ScaledStudy, expand_study, load_study, study_files
 from fedbench.specs.names import text_label
 from fedbench.store.store import Store, StoredTrial
@@ -112,7 +112,7 @@ def _section(shown: Shown, table: Table) -> str:
 
 
 def _sheet(shown: Shown, name: str, filled: Sequence[Place]) -> str:
-    return markdown(sheet(shown.study, name, filled, mixed(dict(shown.trials)))).strip()
+    return markdown(table_sheet(shown.study, name, filled).with_remarks(mixed(dict(shown.trials)))).strip()
 
 
 def _parity(shown: Shown, table: Table) -> str:

@@ -198,7 +198,7 @@ def report(
     from fedbench.render.results import Results
 
     (made,) = report_stored(selection, check=check, compare=Path(compare) if compare else None)
-    results = Results(made.study, made.report.trials)
+    results = Results(made.report.study, made.report.trials)
     return ReportResults(results, made.report.files, made.parity, made.comparison)
 
 

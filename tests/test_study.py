@@ -67,7 +67,7 @@ def test_a_page_follows_its_study_and_rests_when_it_has_ended(
     opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(LivePages, "every", 0.3)
-    monkeypatch.setattr("fedbench.render.pages.write.RELOAD", 1)
+    monkeypatch.setattr("fedbench.render.report.RELOAD", 1)
     (tmp_path / "patient_plugin.py").write_text(
         "import pathlib, time\n"
         "from fedbench.trackers import Tracker, register_tracker\n"

@@ -274,7 +274,7 @@ def counted(findings: Sequence[Finding]) -> dict[str, int]:
     }
 
 
-def claims_frame(findings: list[Finding]) -> pd.DataFrame:
+def claims_frame(findings: Sequence[Finding]) -> pd.DataFrame:
     """The findings, a row each."""
     return pd.DataFrame(
         {

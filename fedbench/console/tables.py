@@ -14,14 +14,13 @@ from fedbench.analysis.claims import counted
 from fedbench.analysis.differences import Differences
 from fedbench.analysis.parity import VERDICTS, parity
 from fedbench.analysis.ranks import Ranks
-from fedbench.analysis.trials import mixed, troubles
+from fedbench.analysis.trials import troubles
 from fedbench.analysis.values import Trials
 from fedbench.base.files import write_text
 from fedbench.base.text import printable, say
-from fedbench.render.report import Report, folder_of
 from fedbench.render.sheets import Entry, Sheet
-from fedbench.render.shown import note, sheet
-from fedbench.render.variance import variance_sheet
+from fedbench.render.study import StudyReport, folder_of
+from fedbench.render.study_sheets import note
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import heads
 from fedbench.store.store import Store
@@ -41,27 +40,23 @@ def cell(text: object) -> str:
     return escape(printable(str(text)))
 
 
-def show(study: ScaledStudy, report: Report) -> None:
-    """Print every table as it would stand in a paper, then the trials that went wrong and the files."""
-    for name, filled in report.tables.items():
-        if filled:
-            show_sheet(sheet(study, name, filled))
-    if report.variance:
-        shown = variance_sheet(study, report.variance)
-        show_sheet(shown)
-        for remark in shown.remarks:
-            say(remark)
+def show(report: StudyReport) -> None:
+    """Print every table of a study, then the trials that failed or diverged, and the files."""
+    for table in report.own_tables:
+        show_sheet(table.sheet)
+    if report.variance_sheet:
+        show_sheet(report.variance_sheet)
     if report.findings:
         summary = ", ".join(f"{number} {words}" for words, number in counted(report.findings).items())
         say(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
     if report.ranks:
         say(f"ranks: {report.ranks.sentence} (ranks.csv)")
-    for trouble in troubles(study, report.trials):
+    for trouble in troubles(report.study, report.trials):
         trace = trouble.example.path / "traceback.txt"
         say(trouble.sentence + (f" ({trace})" if trace.is_file() else ""))
-    for line in [*mixed(report.trials), *report.files]:
+    for line in [*report.remarks, *report.files]:
         say(line)
-    if study.variant:
+    if report.study.variant:
         say(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
 
 
@@ -132,9 +127,10 @@ def _broken(text: str) -> str:
     return text.replace(" [", "\n[").replace(" (", "\n(")
 
 
-def show_check(study: ScaledStudy, report: Report, store: Store) -> "pd.DataFrame | None":
+def show_check(report: StudyReport, store: Store) -> "pd.DataFrame | None":
     """Print, and write to check.csv, how the cells compare with the paper's, if it has any; then print every claim."""
-    title, frame = f"{study.study.title}{note(study)}", None
+    study, frame = report.study, None
+    title = f"{study.study.title}{note(study)}"
     if study.scale != "paper":
         say(f"{title}: the paper's numbers are for scale paper, so cells are not compared with them here")
     elif study.study.reference is None:
@@ -179,8 +175,9 @@ def show_parity(title: str, frame: "pd.DataFrame") -> None:
         say(f"gains over the baseline: {same} of {len(both)} have the paper's sign")
 
 
-def show_comparison(study: ScaledStudy, report: Report, store: Store, published: Trials) -> "pd.DataFrame":
+def show_comparison(report: StudyReport, store: Store, published: Trials) -> "pd.DataFrame":
     """Print, and write to compare.csv, how well trials agree with those of another folder; then print the counts."""
+    study = report.study
     frame = compared(study, report.trials, published)
     write_text(folder_of(study, store) / "compare.csv", frame.to_csv(index=False))
     say(f"\n{study.study.title}{note(study)}: beside the other folder")

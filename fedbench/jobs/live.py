@@ -10,10 +10,10 @@ from typing import Self
 
 from fedbench.analysis.tables import fill_tables
 from fedbench.console.progress import StudyProgress
-from fedbench.render.pages.live import Live, Now
+from fedbench.render.pages.content import Live, Now
 from fedbench.render.pages.render import RELOAD
-from fedbench.render.pages.write import write_pages
-from fedbench.render.report import Report, folder_of
+from fedbench.render.report import write_pages
+from fedbench.render.study import StudyReport, folder_of
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import DamagedError, Store, StoredTrial, read_rounds, scored_over
 
@@ -82,8 +82,7 @@ class LivePages:
             return
         folder.mkdir(parents=True, exist_ok=True)
         read_rounds(trials.values())
-        report = Report(fill_tables(study, trials), [], trials, [])
-        write_pages(study, report, folder, self.store, live)
+        write_pages(StudyReport(study, trials, fill_tables(study, trials)), folder, self.store, live)
         self._written[str(folder)] = now, *content
 
     def _ended(self, study: ScaledStudy) -> dict[str, StoredTrial]:

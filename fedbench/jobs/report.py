@@ -15,8 +15,8 @@ from fedbench.console.tables import show, show_check, show_comparison, show_diff
 from fedbench.jobs.job import EVERYTHING
 from fedbench.jobs.options import Selection
 from fedbench.jobs.study import print_where, selected_studies, warn_about, written_report
-from fedbench.render.report import Report, write_ranks
-from fedbench.specs.expand import ScaledStudy
+from fedbench.render.report import write_ranks
+from fedbench.render.study import StudyReport
 from fedbench.store.store import Store
 
 
@@ -24,8 +24,7 @@ from fedbench.store.store import Store
 class Reported:
     """A study's report; parity: its cells beside the paper's; comparison: its trials beside another folder's."""
 
-    study: ScaledStudy
-    report: Report
+    report: StudyReport
     parity: pd.DataFrame | None = None
     comparison: pd.DataFrame | None = None
 
@@ -41,15 +40,15 @@ def report_stored(selection: Selection, *, check: bool = False, compare: Path | 
     for study in studies:
         report = written_report(study, store)
         warn_about(store)
-        show(study, report)
-        parity = show_check(study, report, store) if check else None
+        show(report)
+        parity = show_check(report, store) if check else None
         comparison = None
         if other:
-            comparison = show_comparison(study, report, store, stored_trials(study, other))
+            comparison = show_comparison(report, store, stored_trials(study, other))
             warn_about(other)
         if missing := len(study.trials) - len(report.trials):
             say(f"{missing} of {len(study.trials)} trials have not been run")
-        reports.append(Reported(study, report, parity, comparison))
+        reports.append(Reported(report, parity, comparison))
     print_where(store, studies)
     return reports
 

@@ -23,9 +23,9 @@ from fedbench.jobs.options import Request, Selection
 from fedbench.jobs.placement import informed, placement
 from fedbench.jobs.rehearsal import FirstTrials, order, try_out
 from fedbench.render.pages.index import INDEX
-from fedbench.render.pages.write import PAGE
-from fedbench.render.report import Report, folder_of, make_report
-from fedbench.render.shown import note
+from fedbench.render.report import make_report
+from fedbench.render.study import PAGE, StudyReport, folder_of
+from fedbench.render.study_sheets import note
 from fedbench.simulation.compute import pick_device
 from fedbench.simulation.engines import check_device
 from fedbench.simulation.federation import check_data
@@ -69,7 +69,7 @@ class StudyJob(Job):
         self.store, self.fresh, self.request = Store(selection.out), request.fresh, request
         self.studies = selected_studies(selection)
         self.trials = {hash_: config for study in self.studies for hash_, config in study.trials.items()}
-        self.reports: list[Report] = []
+        self.reports: list[StudyReport] = []
         self.progress: StudyProgress | None = None
         check_trackers(options.trackers)
         self.trackers = CommandTrackers(options.trackers, selection.out)
@@ -183,8 +183,8 @@ class StudyJob(Job):
         """Write all reports, then print them."""
         self.reports = [written_report(study, self.store) for study in self.studies]
         self._sweep()
-        for study, report in zip(self.studies, self.reports, strict=True):
-            show(study, report)
+        for report in self.reports:
+            show(report)
         self._warn_without_model(self.trials)  # another command may have run some of them meanwhile
         print_where(self.store, self.studies)
         warn_once = self.progress.warn if self.progress else print_warning
@@ -258,7 +258,7 @@ def check_machine(options: RunOptions, configs: Iterable[TrialConfig]) -> None:
             check_device(config, device)
 
 
-def written_report(study: ScaledStudy, store: Store) -> Report:
+def written_report(study: ScaledStudy, store: Store) -> StudyReport:
     """Write a report without the garbage collector, which would traverse all stored trials again and again."""
     with no_collector():
         return make_report(study, store)

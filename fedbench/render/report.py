@@ -1,49 +1,40 @@
-"""A study's output folder: tables and plots, made from the store alone."""
+"""Write the report of a study: tables, plots, and the page that shows them, from stored trials alone."""
 
 import gzip
+import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pandas as pd
+
 from fedbench.analysis.beside import noted
-from fedbench.analysis.claims import Finding, check_claims, claims_frame
-from fedbench.analysis.clients import TABLE, ClientsTable, clients_frame, clients_table
-from fedbench.analysis.ranks import Ranks, ranks_frame, study_ranks
-from fedbench.analysis.tables import Place, Tables, cells_frame, fill_tables, layout
-from fedbench.analysis.trials import mixed, rounds_frame, stored_trials, trials_frame
-from fedbench.analysis.variance import VarianceRow, study_variance, variance_frame
+from fedbench.analysis.claims import claims_frame
+from fedbench.analysis.clients import TABLE, clients_frame
+from fedbench.analysis.ranks import Ranks, ranks_frame
+from fedbench.analysis.tables import cells_frame, layout
+from fedbench.analysis.trials import rounds_frame, stored_trials, trials_frame
+from fedbench.analysis.variance import variance_frame
 from fedbench.base.files import write_bytes, write_text
 from fedbench.base.plugins import described
 from fedbench.render.figures import FORMATS, draw
+from fedbench.render.pages.content import Live, StudyPage, study_page
+from fedbench.render.pages.index import INDEX, StudySummary, write_index, write_summary
+from fedbench.render.pages.render import RELOAD, rendered
 from fedbench.render.rank_plot import STEM, draw_ranks
-from fedbench.render.sheets import latex, markdown
-from fedbench.render.shown import claims_sheet, sheet
-from fedbench.render.variance import VARIANCE_STEM, draw_variance, variance_sheet
+from fedbench.render.sheets import Sheet, latex, markdown
+from fedbench.render.study import PAGE, StudyReport, StudyTable, analyse, file_stem, folder_of
+from fedbench.render.variance_plot import VARIANCE_STEM, draw_variance
 from fedbench.specs.expand import ScaledStudy
-from fedbench.store.store import DamagedError, Store, StoredTrial, read_rounds
+from fedbench.store.store import DamagedError, Store, read_rounds
 
 CLIENTS_FILE = "client_accuracy.csv.gz"
 
 
-@dataclass(frozen=True)
-class Report:
-    """What was made of a study."""
+def make_report(study: ScaledStudy, store: Store) -> StudyReport:
+    """Write everything that docs/outputs.md lists for a study into its folder, and return it.
 
-    tables: Tables
-    files: list[Path]
-    trials: dict[str, StoredTrial]
-    findings: list[Finding]
-    ranks: Ranks | None = None
-    variance: Sequence[VarianceRow] = ()
-    clients: ClientsTable | None = None
-
-
-def make_report(study: ScaledStudy, store: Store) -> Report:
-    """Write OUT/studies/NAME/SCALE: cells, claims and rounds, every table as CSV, Markdown and LaTeX, every plot.
-
-    And report.html, the page that shows them all. OUT is the store's folder for reports. Entries that are damaged
-    meanwhile are left out like those that were before.
+    Entries that are found to be damaged meanwhile are left out like those that were damaged before.
     """
     while True:
         try:
@@ -52,37 +43,28 @@ def make_report(study: ScaledStudy, store: Store) -> Report:
             store.leave_out(error)
 
 
-def _make_report(study: ScaledStudy, store: Store) -> Report:
+def _make_report(study: ScaledStudy, store: Store) -> StudyReport:
     trials = stored_trials(study, store)
     read_rounds(trials.values())
     folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
-    tables = fill_tables(study, trials)
-    files = [write_text(folder / "cells.csv", cells_frame(study, tables).to_csv(index=False))]
-    remarks = mixed(trials)
-    for name, filled in tables.items():
-        if filled:  # --only may have left none of its places
-            files += _write_table(study, name, filled, folder / _stem(study, name), remarks)
-    findings = check_claims(study, trials)
-    if findings:
-        files.append(write_text(folder / "claims.csv", claims_frame(findings).to_csv(index=False)))
-        files.append(write_text(folder / "claims.md", markdown(claims_sheet(study, findings))))
-    ranks = study_ranks(study, trials)
-    if ranks:
-        files += write_ranks(ranks, folder)
-    variance = study_variance(study, trials)
-    if variance:
-        files += write_variance(study, variance, folder)
-    files.append(write_text(folder / "trials.csv", trials_frame(study, trials).to_csv(index=False)))
-    rounds = gzip.compress(rounds_frame(study, trials).to_csv(index=False).encode(), mtime=0)
-    files.append(write_bytes(folder / "rounds.csv.gz", rounds))
+    report = analyse(study, trials)
+    files = report.files
+    files.append(_write_csv(folder / "cells.csv", cells_frame(study, report.tables)))
+    for table in report.all_tables:
+        files += _write_table(table, report.remarks, folder)
+    if report.claims_sheet:
+        files.append(_write_csv(folder / "claims.csv", claims_frame(report.findings)))
+        files.append(write_text(folder / "claims.md", markdown(report.claims_sheet)))
+    if report.ranks:
+        files += write_ranks(report.ranks, folder)
+    if report.variance_sheet:
+        files += _write_variance(report, report.variance_sheet, folder)
+    files.append(_write_csv(folder / "trials.csv", trials_frame(study, trials)))
+    files.append(_write_csv(folder / "rounds.csv.gz", rounds_frame(study, trials)))
     each_client = clients_frame(study, trials)
     if len(each_client):
-        content = gzip.compress(each_client.to_csv(index=False).encode(), mtime=0)
-        files.append(write_bytes(folder / CLIENTS_FILE, content))
-    clients = clients_table(study, trials)
-    if clients:
-        files += _write_table(clients.study, TABLE, clients.filled, folder / TABLE, remarks)
+        files.append(_write_csv(folder / CLIENTS_FILE, each_client))
     for name, spec in study.study.plots.items():
         try:
             files += draw(study, trials, spec, folder / name)
@@ -92,41 +74,49 @@ def _make_report(study: ScaledStudy, store: Store) -> Report:
             warnings.warn(f"plot '{name}' cannot be drawn ({described(error)})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
-    report = Report(tables, files, trials, findings, ranks, variance, clients)
-    return replace(report, files=[*files, *_write_pages(study, report, folder, store)])
+    files += write_pages(report, folder, store)
+    return report
+
+
+def _write_csv(path: Path, frame: pd.DataFrame) -> Path:
+    """Write a data frame as CSV, compressed if the path says so, with the same bytes every time; return the path."""
+    content = frame.to_csv(index=False).encode()
+    return write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def write_ranks(ranks: Ranks, folder: Path) -> list[Path]:
-    """ranks.csv, and the diagram of mean ranks."""
-    return [write_text(folder / "ranks.csv", ranks_frame(ranks).to_csv(index=False)), *draw_ranks(ranks, folder)]
+    """Write ranks.csv, and the diagram of mean ranks; return the paths."""
+    return [_write_csv(folder / "ranks.csv", ranks_frame(ranks)), *draw_ranks(ranks, folder)]
 
 
-def write_variance(study: ScaledStudy, rows: Sequence[VarianceRow], folder: Path) -> list[Path]:
-    """The variance components as numbers (CSV), as people read them (Markdown, LaTeX), and as stacked bars."""
-    path, shown = folder / VARIANCE_STEM, variance_sheet(study, rows)
+def _write_variance(report: StudyReport, sheet: Sheet, folder: Path) -> list[Path]:
+    """Write the variance components as CSV, Markdown, LaTeX and stacked bars; return the paths."""
+    path = folder / VARIANCE_STEM
     return [
-        write_text(path.with_suffix(".csv"), variance_frame(rows).to_csv(index=False)),
-        write_text(path.with_suffix(".md"), markdown(shown)),
-        write_text(path.with_suffix(".tex"), latex(shown, f"{study.name} {study.scale} {study.variant} variance")),
-        *draw_variance(rows, folder),
+        _write_csv(path.with_suffix(".csv"), variance_frame(report.variance)),
+        *_write_sheet(sheet, report.study, "variance", path),
+        *draw_variance(report.variance, folder),
     ]
 
 
-def _write_pages(study: ScaledStudy, report: Report, folder: Path, store: Store) -> list[Path]:
-    """report.json and report.html, made of all the rest; and the index over all reports."""
-    from fedbench.render.pages.write import write_pages  # it knows reports, so it comes after them
+def _write_table(table: StudyTable, remarks: Sequence[str], folder: Path) -> list[Path]:
+    """Write a table as CSV, Markdown and LaTeX; return the paths."""
+    spec, path = table.study.study.tables[table.name], folder / table.stem
+    frame, sheet = layout(spec, table.cells, *noted(spec, table.cells)), table.sheet.with_remarks(remarks)
+    return [_write_csv(path.with_suffix(".csv"), frame), *_write_sheet(sheet, table.study, table.name, path)]
 
-    return write_pages(study, report, folder, store)
 
-
-def _stem(study: ScaledStudy, name: str) -> str:
-    """A table's file name: the first one is the study's table."""
-    return "table" if name == next(iter(study.study.tables)) else f"table-{name}"
+def _write_sheet(sheet: Sheet, study: ScaledStudy, name: str, path: Path) -> list[Path]:
+    label = f"{study.name} {study.scale} {study.variant} {name}"
+    return [
+        write_text(path.with_suffix(".md"), markdown(sheet)),
+        write_text(path.with_suffix(".tex"), latex(sheet, label)),
+    ]
 
 
 def _possible(study: ScaledStudy) -> list[str]:
-    """The names of all files that a report may write."""
-    stems = [TABLE, *(_stem(study, name) for name in study.study.tables)]
+    """Return the names of all files that a report may write."""
+    stems = [TABLE, *(file_stem(study, name) for name in study.study.tables)]
     tables = [f"{stem}.{ending}" for stem in stems for ending in ("csv", "md", "tex")]
     return [
         *tables,
@@ -141,17 +131,30 @@ def _possible(study: ScaledStudy) -> list[str]:
     ]
 
 
-def _write_table(study: ScaledStudy, name: str, filled: Sequence[Place], path: Path, remarks: list[str]) -> list[Path]:
-    """One table as numbers (CSV), and as people read it (Markdown, LaTeX), in files of the path's name."""
-    table, shown = study.study.tables[name], sheet(study, name, filled, remarks)
-    label = f"{study.name} {study.scale} {study.variant} {name}"
-    return [
-        write_text(path.with_suffix(".csv"), layout(table, filled, *noted(table, filled)).to_csv(index=False)),
-        write_text(path.with_suffix(".md"), markdown(shown)),
-        write_text(path.with_suffix(".tex"), latex(shown, label)),
-    ]
+def write_pages(report: StudyReport, folder: Path, store: Store, live: Live | None = None) -> list[Path]:
+    """Write report.json and report.html into the folder of a report and return their paths; then write the index."""
+    up = os.path.relpath(store.reports / INDEX, folder)
+    page = study_page(report, folder, store.out, up=up, live=live)
+    reload = RELOAD if live and live.running else 0
+    summary = write_summary(_summary(report.study, page), folder)
+    files = [summary, rendered("study.html", folder / PAGE, reload, page=page)]
+    write_index(store.reports)
+    return files
 
 
-def folder_of(study: ScaledStudy, store: Store) -> Path:
-    """Where a study's tables and plots go; what options changed of it has a folder of its own below."""
-    return store.reports / "studies" / study.name / study.scale / study.variant
+def _summary(study: ScaledStudy, page: StudyPage) -> StudySummary:
+    """Return what the index shows of a study."""
+    running = page.live is not None and page.live.running
+    state = "running" if running else "unfinished" if page.counts.get("not run") else "finished"
+    return StudySummary(
+        title=page.title,
+        name=page.name,
+        scale=page.scale,
+        variant=study.variant,
+        trials=len(study.trials),
+        counts=page.counts,
+        claims=page.verdicts,
+        ranks=page.ranks.ranks.sentence if page.ranks else "",
+        state=state,
+        share=page.live.share if page.live else 1.0,
+    )

@@ -1,4 +1,4 @@
-"""A study's results for Python: frames, figures, and how a notebook shows them."""
+"""The results of a study for Python: data frames, figures, and HTML for notebooks."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -11,12 +11,13 @@ from fedbench.analysis.beside import noted
 from fedbench.analysis.claims import Finding, check_claims, claims_frame
 from fedbench.analysis.clients import clients_frame
 from fedbench.analysis.tables import Tables, cells_frame, fill_tables, layout
-from fedbench.analysis.trials import mixed, rounds_frame, trials_frame, troubles
+from fedbench.analysis.trials import rounds_frame, trials_frame, troubles
 from fedbench.base.errors import UserError, unknown
 from fedbench.config import TrialConfig
 from fedbench.render.figures import drawn
 from fedbench.render.sheets import Entry, Sheet
-from fedbench.render.shown import claims_sheet, note, sheet
+from fedbench.render.study import StudyReport
+from fedbench.render.study_sheets import note
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import text_label, text_labels
 from fedbench.store.store import StoredTrial
@@ -140,10 +141,10 @@ class Results:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: tables, claims, and trials that went wrong."""
-        sheets = [sheet(self.study, name, filled) for name, filled in self._filled.items() if filled]
-        sheets += [claims_sheet(self.study, self._findings)] if self._findings else []
+        report = StudyReport(self.study, self.stored, self._filled, self._findings)
+        sheets = [table.sheet for table in report.own_tables] + ([report.claims_sheet] if report.claims_sheet else [])
         wrong = [trouble.sentence for trouble in troubles(self.study, self.stored)]
-        lines = [*mixed(self.stored), *wrong]
+        lines = [*report.remarks, *wrong]
         return "\n".join([f"<h4>{escape(self._title)}</h4>", *map(_table, sheets), *_list(lines)])
 
     def __getattr__(self, name: str) -> Any:

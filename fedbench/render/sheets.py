@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedbench.specs.names import Beside
 
@@ -55,9 +55,13 @@ class Sheet:
     caption: str
     remarks: Sequence[str] = ()
 
+    def with_remarks(self, remarks: Sequence[str]) -> "Sheet":
+        """Return the same sheet with further remarks behind its own."""
+        return replace(self, remarks=[*self.remarks, *remarks])
+
     @property
     def numeric(self) -> list[bool]:
-        """Whether a column has numbers in it."""
+        """Return for each column whether it has numbers."""
         return [any(isinstance(cell, Entry) for cell in column) for column in zip(*self.rows, strict=True)]
 
     def texts(self, write: Callable[[Entry], str], escape: Callable[[str], str] = str) -> list[list[str]]:

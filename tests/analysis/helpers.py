@@ -9,7 +9,7 @@ import pandas as pd
 from fedbench.analysis.tables import fill_tables
 from fedbench.analysis.values import Trials
 from fedbench.base.settings import dump_yaml
-from fedbench.render.shown import sheet
+from fedbench.render.study_sheets import table_sheet
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store
 
@@ -76,5 +76,5 @@ def fill(
 
 def on_screen(study: ScaledStudy, trials: Trials, name: str, bold: tuple[str, str] = ("<", ">")) -> pd.DataFrame:
     """A table as people read it, the best in angle brackets."""
-    shown = sheet(study, name, fill_tables(study, trials)[name])
+    shown = table_sheet(study, name, fill_tables(study, trials)[name])
     return pd.DataFrame(shown.texts(lambda entry: entry.text("+", bold)), columns=list(shown.heads))

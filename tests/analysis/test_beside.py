@@ -10,7 +10,8 @@ from fedbench.analysis.tables import fill_tables
 from fedbench.analysis.trials import stored_trials
 from fedbench.console.tables import show
 from fedbench.render.pages.tables import page_table
-from fedbench.render.report import folder_of, make_report
+from fedbench.render.report import make_report
+from fedbench.render.study import StudyReport, folder_of
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.store import Store
 from tests.analysis.helpers import fill, on_screen, summary
@@ -102,7 +103,7 @@ def test_a_table_whose_columns_are_methods_says_what_each_sees_and_costs(
     study = methods_as_columns(tmp_path, store, "true")
     cost = "server s a round: FedAvg 0.004; FedAvg + proxy 0.004; FedDF 4.000"
     report = make_report(study, store)
-    show(study, report)
+    show(report)
     screen = capsys.readouterr().out
     assert SEES in screen and cost in screen
     assert "1.336" not in screen, "nobody asks for a mean over methods"
@@ -118,7 +119,9 @@ def test_a_table_whose_columns_are_methods_says_what_each_sees_and_costs(
 def test_a_page_gives_costs_by_method_where_columns_are_methods(tmp_path: Path) -> None:
     store = Store(tmp_path / "out")
     study = methods_as_columns(tmp_path, store, "false")
-    page = page_table(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"], [])
+    trials = stored_trials(study, store)
+    (table,) = StudyReport(study, trials, fill_tables(study, trials)).own_tables
+    page = page_table(table, [])
     assert list(page.heads) == ["alpha", "FedAvg", "FedAvg + proxy", "FedDF"]
     assert SEES in page.remarks
     assert "server s a round: FedAvg 0.004; FedAvg + proxy 0.004; FedDF 4.000" in page.remarks

@@ -45,7 +45,7 @@ def test_every_study_has_a_table_of_its_clients_on_its_page_and_in_files(run: tu
     report = make_report(study, store)
     names = {path.name for path in report.files}
     assert {"clients.csv", "clients.md", "clients.tex", "client_accuracy.csv.gz", "by_client.png"} <= names
-    page = study_page(study, report, report.files[0].parent)
+    page = study_page(report, report.files[0].parent)
     assert [table.name for table in page.tables] == ["accuracy", "clients"]
     assert "expected under their label mixes" in page.tables[1].caption
     assert list(report.tables) == ["accuracy"], "the study's own tables stay as they are"

@@ -8,9 +8,10 @@ import pytest
 from fedbench import UserError, load
 from fedbench.analysis.tables import cells_frame, fill_tables
 from fedbench.analysis.trials import rounds_frame, stored_trials
-from fedbench.render.report import folder_of, make_report
+from fedbench.render.report import make_report
 from fedbench.render.sheets import Entry, latex, markdown
-from fedbench.render.shown import sheet
+from fedbench.render.study import folder_of
+from fedbench.render.study_sheets import table_sheet
 from fedbench.simulation.record import columns
 from fedbench.specs.consistency import RESERVED
 from fedbench.specs.expand import ScaledStudy, expand, study_files
@@ -355,7 +356,7 @@ def test_the_best_is_so_by_the_seeds_that_all_have_and_n_stands_in_each_cell(tmp
     (row,) = on_screen(study, stored_trials(study, store), "accuracy").to_dict("records")
     assert row["gamma 1"].endswith("(n=3)")
     assert (row["gamma 0.9"], row["gamma 0.8"]) == ("<60.00+0.00 (n=2)>", "95.00+0.00 (n=2)")
-    text = markdown(sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"]))
+    text = markdown(table_sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"]))
     assert "n: seeds that have a number; in bold the best of each row, by the seeds that all have" in text
 
 
@@ -401,7 +402,7 @@ def test_numbers_that_rest_on_one_draw_of_the_proxy_set_are_marked(tmp_path: Pat
     study, store = expand("methods", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.5)
     trials = stored_trials(study, store)
-    shown = sheet(study, "accuracy", fill_tables(study, trials)["accuracy"])
+    shown = table_sheet(study, "accuracy", fill_tables(study, trials)["accuracy"])
     marks = {str(row[0]): row[-1].text() for row in shown.rows if isinstance(row[-1], Entry)}
     assert marks["FedAvg"] == marks["FedProx"] == "50.00"
     assert marks["FedLAW"] == marks["FedDF"] == "50.00†"
@@ -412,6 +413,6 @@ def test_numbers_that_rest_on_one_draw_of_the_proxy_set_are_marked(tmp_path: Pat
 def test_a_study_that_varies_the_draw_of_the_proxy_set_has_no_such_marks(tmp_path: Path) -> None:
     study, store = expand("proxy_draw", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.5, config_file=True)
-    shown = sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
+    shown = table_sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
     assert "†" not in shown.caption
     assert all("†" not in cell.text() for row in shown.rows for cell in row if isinstance(cell, Entry))

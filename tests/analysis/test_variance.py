@@ -12,7 +12,7 @@ from fedbench.analysis.trials import stored_trials
 from fedbench.analysis.variance import REST, VarianceRow, study_variance
 from fedbench.base.errors import UserError
 from fedbench.render.report import make_report
-from fedbench.render.variance import variance_sheet
+from fedbench.render.study_sheets import variance_sheet
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.store.store import Store
 from tests.analysis.helpers import fill

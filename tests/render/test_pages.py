@@ -14,7 +14,8 @@ from fedbench.render.pages.charts import Curve, Dot, Panel, dot_chart, line_char
 from fedbench.render.pages.content import StudyPage, command, page_claims, study_page
 from fedbench.render.pages.render import MOST_BYTES, html
 from fedbench.render.pages.tables import PageCell
-from fedbench.render.report import Report, make_report
+from fedbench.render.report import make_report
+from fedbench.render.study import StudyReport
 from fedbench.render.style import KNOWN, SLOTS, colour_of, number_of, slots
 from fedbench.specs.consistency import known_labels
 from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
@@ -48,7 +49,7 @@ def page(tmp_path: Path) -> StudyPage:
     study, store = mine(tmp_path), Store(tmp_path)
     fill(store, study, accuracy)
     report = make_report(study, store)
-    return study_page(study, report, report.files[0].parent, tmp_path)
+    return study_page(report, report.files[0].parent, tmp_path)
 
 
 def test_a_cell_has_all_its_views(page: StudyPage) -> None:
@@ -81,7 +82,7 @@ def test_a_page_says_the_same_number_of_seeds_in_a_cell_as_the_table_in_markdown
 
         fill(store, study, score)
         report = make_report(study, store)
-        (table,) = study_page(study, report, report.files[0].parent, tmp_path).tables
+        (table,) = study_page(report, report.files[0].parent, tmp_path).tables
         cells = [cell for row in table.rows for cell in row if isinstance(cell, PageCell)]
         for view in ("mean", "interval"):
             assert re.findall(r"\(n=(\d)\)", " ".join(cell.texts[view] for cell in cells)) == counts
@@ -160,8 +161,8 @@ def test_a_large_studys_page_keeps_within_3_megabytes(tmp_path: Path) -> None:
         rounds=f"round,test_accuracy,test_loss\n{lines}",
     )
     trials = stored_trials(study, store)
-    report = Report(fill_tables(study, trials), [], trials, check_claims(study, trials))
-    page = study_page(study, report, tmp_path, tmp_path)
+    report = StudyReport(study, trials, fill_tables(study, trials), check_claims(study, trials))
+    page = study_page(report, tmp_path, tmp_path)
     assert 200_000 < len(html("study.html", page=page).encode()) < MOST_BYTES
     assert {"paper", "distance"} <= set(page.tables[0].views)
     assert page.parity[0].chart and page.parity[0].chart.band

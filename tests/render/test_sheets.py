@@ -13,7 +13,7 @@ import pytest
 from fedbench.analysis.tables import fill_tables
 from fedbench.analysis.trials import stored_trials
 from fedbench.render.sheets import Entry, Sheet, latex, markdown
-from fedbench.render.shown import sheet
+from fedbench.render.study_sheets import table_sheet
 from fedbench.specs.expand import ScaledStudy, expand
 from fedbench.specs.names import heads
 from fedbench.store.store import Store
@@ -100,7 +100,7 @@ scales: {quick: {}}
 
 
 def own_sheet(study: ScaledStudy, store: Store) -> Sheet:
-    return sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
+    return table_sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_captions_for_papers_have_no_underscores(tmp_path: Path) -> None:
     )
     fill(store, study, lambda labels, seed: 0.5 + 0.01 * seed)
     for name, filled in fill_tables(study, stored_trials(study, store)).items():
-        assert "_" not in sheet(study, name, filled).caption
+        assert "_" not in table_sheet(study, name, filled).caption
 
 
 def test_numbers_stand_to_the_right_in_markdown_and_bars_do_no_harm() -> None:
@@ -199,7 +199,7 @@ def test_numbers_stand_to_the_right_in_markdown_and_bars_do_no_harm() -> None:
 def test_a_studys_table_has_the_labels_of_the_terminal(tmp_path: Path, written: Callable[[Sheet], str]) -> None:
     study, store = expand("global_lr", "quick", changes={}, only={}, seeds=[8, 9]), Store(tmp_path)
     fill(store, study, lambda labels, seed: {**summary(0.5 + 0.01 * seed), "middle_gamma": 0.97})
-    shown = sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
+    shown = table_sheet(study, "accuracy", fill_tables(study, stored_trials(study, store))["accuracy"])
     text = written(shown).replace("\\", "").replace("$pm$", "±").replace("+-", "±")
     for label in ("alpha", "global lr 0.5", "test accuracy (%)", "gamma, mid-run", "uses proxy"):
         assert label in text
@@ -212,7 +212,7 @@ def test_a_studys_table_has_the_labels_of_the_terminal(tmp_path: Path, written: 
 def test_a_caption_says_what_is_missing_and_what_differences_are_taken_to(tmp_path: Path) -> None:
     study, store = expand("adaptive_gws", "paper", changes={}, only={}, seeds=[8, 9, 10]), Store(tmp_path)
     fill(store, study, lambda labels, seed: None if seed == 9 and labels["method"] != "FedAvg" else summary(0.5))
-    caption = sheet(study, "gain", fill_tables(study, stored_trials(study, store))["gain"]).caption
+    caption = table_sheet(study, "gain", fill_tables(study, stored_trials(study, store))["gain"]).caption
     assert "relative gain in test accuracy, %, mean ± standard deviation over 3 seeds (8, 9, 10)" in caption
     assert "; against FedAvg of the same seed; n: seeds that have a number; in brackets" in caption
 

@@ -1,5 +1,6 @@
-"""Everything that a study's page shows, as plain data made of its report: no HTML, no browser."""
+"""The content of a study's page as plain data, without HTML."""
 
+import base64
 import math
 import os
 import shlex
@@ -9,33 +10,112 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedbench.analysis.claims import Finding, counted
-from fedbench.analysis.clients import TABLE
 from fedbench.analysis.parity import parity
 from fedbench.analysis.tables import Tables
-from fedbench.analysis.trials import environments, mixed
+from fedbench.analysis.trials import environments
 from fedbench.base.files import RESULTS
 from fedbench.base.settings import in_words
 from fedbench.metrics import METRICS
-from fedbench.render.pages.charts import Dot, DotChart, Interval, dot_chart, intervals, parity_chart
+from fedbench.render.pages.charts import (
+    Curve,
+    Dot,
+    DotChart,
+    Interval,
+    LineChart,
+    Panel,
+    dot_chart,
+    intervals,
+    line_charts,
+    parity_chart,
+)
 from fedbench.render.pages.figures import PageFigure, page_figures
-from fedbench.render.pages.live import Live
 from fedbench.render.pages.ranks import PageRanks, page_ranks
 from fedbench.render.pages.tables import PageTable, page_table
 from fedbench.render.pages.trials import PageTrial, page_trials
-from fedbench.render.pages.variance import PageVariance, page_variance
-from fedbench.render.report import Report
-from fedbench.render.shown import note
+from fedbench.render.sheets import Entry, Sheet
+from fedbench.render.study import StudyReport
+from fedbench.render.study_sheets import note
 from fedbench.render.style import slots
+from fedbench.render.variance_plot import VARIANCE_STEM
 from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.names import Label, heads, named, text_label
 from fedbench.specs.parts import METHOD
 
 COST_LABELS = {"server_seconds": "server seconds a round", "megabytes": "MB a round"}
+POINTS = 120  # of a line
+MOST_LINES = 16  # in the chart
+
+
+@dataclass(frozen=True)
+class Now:
+    """A trial that is running: its name, how many rounds of all are done, and the accuracy (%) by scored round."""
+
+    hash: str
+    name: str
+    round: int
+    rounds: int
+    curve: Mapping[int, float]
+
+    @property
+    def scored(self) -> int | None:
+        """Return the last round that was scored; None if there is none."""
+        return max((round_ for round_ in self.curve if round_ <= self.round), default=None)
+
+    @property
+    def score(self) -> str:
+        """Return the accuracy of that round as text."""
+        return "-" if self.scored is None else f"{self.curve[self.scored]:.2f}"
+
+
+@dataclass(frozen=True)
+class Live:
+    """The progress of a study that is running or was stopped.
+
+    share: of its rounds that are done; counts: how many trials have ended, run and wait, in words; left: the time that
+    is left, in words; now: the trials that are running.
+    """
+
+    running: bool
+    share: float
+    counts: str
+    left: str
+    now: Sequence[Now]
+
+    @property
+    def charts(self) -> list[LineChart]:
+        """Return a chart of the accuracy so far of the trials that are running."""
+        curves = [Curve(one.name, slot, _points(one)) for slot, one in enumerate(self.now[:MOST_LINES])]
+        return line_charts([Panel("so far", ("round", "test accuracy (%)"), curves, whole=True)], points=POINTS)
+
+    @property
+    def legend(self) -> list[tuple[str, int]]:
+        """Return the name and the slot of every line of the chart."""
+        return [(one.name, slot) for slot, one in enumerate(self.now[:MOST_LINES])]
+
+
+def _points(trial: Now) -> list[tuple[float, float, float]]:
+    return [(float(round_), value, 0.0) for round_, value in sorted(trial.curve.items())]
+
+
+@dataclass(frozen=True)
+class PageVariance:
+    """Variance components as texts.
+
+    numeric: whether a column has numbers; remarks: the sentences, and why a row has no components; picture: the bars,
+    as a data address, or an empty text.
+    """
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    remarks: Sequence[str]
+    picture: str
 
 
 @dataclass(frozen=True)
 class PageClaim:
-    """A finding, and its interval as it is drawn; none without data."""
+    """A finding, and its interval as it is drawn; None without data."""
 
     verdict: str
     says: str
@@ -56,9 +136,10 @@ class PageParity:
 
 @dataclass(frozen=True)
 class StudyPage:
-    """A study's page from top to bottom.
+    """The content of a study's page from top to bottom.
 
-    asked: what was asked, by heading; up: where the index is; live: how far it is, while it runs.
+    asked: what the study's file and the options say, by heading; up: the relative address of the index; live: the
+    progress while the study is running.
     """
 
     name: str
@@ -91,15 +172,16 @@ class StudyPage:
 
 
 def study_page(
-    study: ScaledStudy, report: Report, folder: Path, out: Path = RESULTS, *, up: str = "", live: Live | None = None
+    report: StudyReport, folder: Path, out: Path = RESULTS, *, up: str = "", live: Live | None = None
 ) -> StudyPage:
-    """The page of a study whose report is in a folder; out: the result folder, as the command names it.
+    """Return the content of the page of a report.
 
-    up: where the index is; live: how far it is, while it runs: then pictures of an earlier report are left out.
+    folder: of the report; out: the results folder, as the command names it; up: the relative address of the index;
+    live: the progress of a study that is running, without pictures, which are of an earlier report.
     """
+    study = report.study
     trials, hidden = page_trials(study, report.trials, folder, {one.hash for one in live.now} if live else set())
     costs, legend = _costs(study, report.tables)
-    remarks = mixed(report.trials)
     return StudyPage(
         name=study.name,
         scale=study.scale,
@@ -107,23 +189,23 @@ def study_page(
         note=note(study).strip(),
         shows=study.study.shows,
         asked=_asked(study),
-        counts=_counts(study, report),
+        counts=_counts(report),
         axes=heads(study.axes),
-        tables=_tables(study, report, remarks),
+        tables=[page_table(table, report.remarks) for table in report.all_tables],
         figures=page_figures(study, report.trials, folder, pictures=live is None),
         claims=page_claims(report.findings),
         verdicts=counted(report.findings),
         parity=_parity(study, report.tables),
         no_parity=_no_parity(study),
         ranks=page_ranks(report.ranks),
-        variance=page_variance(study, report.variance, folder, pictures=live is None),
+        variance=_variance(report.variance_sheet, folder, pictures=live is None),
         costs=costs,
         cost_legend=legend,
         trials=trials,
         hidden_trials=hidden,
         failures=[trial for trial in trials if trial.status in ("failed", "diverged")],
         environments=environments(report.trials),
-        mixed=remarks,
+        mixed=report.remarks,
         command=command(study, out),
         files=[path.name for path in report.files],
         up=up,
@@ -131,15 +213,8 @@ def study_page(
     )
 
 
-def _tables(study: ScaledStudy, report: Report, remarks: Sequence[str]) -> list[PageTable]:
-    """The study's own tables and, where it has none of that, one of the accuracy of clients."""
-    tables = [page_table(study, name, filled, remarks) for name, filled in report.tables.items() if filled]
-    clients = report.clients
-    return [*tables, page_table(clients.study, TABLE, clients.filled, remarks)] if clients else tables
-
-
 def _asked(study: ScaledStudy) -> dict[str, list[str]]:
-    """What was asked, without headings that have nothing below them."""
+    """Return what the study's file and the options say, by heading, without empty headings."""
     spec = study.study
     axes = [f"{axis}: {', '.join(map(text_label, labels))}" for axis, labels in study.axes.items()]
     found = {
@@ -154,16 +229,16 @@ def _asked(study: ScaledStudy) -> dict[str, list[str]]:
     return {head: lines for head, lines in found.items() if lines}
 
 
-def _counts(study: ScaledStudy, report: Report) -> dict[str, int]:
-    """How many trials there are of each status."""
+def _counts(report: StudyReport) -> dict[str, int]:
+    """Return the number of trials by status."""
     ended = Counter(trial.status for trial in report.trials.values())
-    left = len(study.trials) - len(report.trials)
+    left = len(report.study.trials) - len(report.trials)
     counts = {"done": ended["done"], "diverged": ended["diverged"], "failed": ended["failed"], "not run": left}
     return {word: number for word, number in counts.items() if number or word == "done"}
 
 
 def page_claims(findings: Sequence[Finding]) -> list[PageClaim]:
-    """The findings, those of one claim on one scale."""
+    """Return the findings; the intervals of one claim are drawn on one scale."""
     drawn: dict[int, Interval] = {}
     for says in dict.fromkeys(finding.says for finding in findings):
         rows = {}
@@ -181,14 +256,14 @@ def page_claims(findings: Sequence[Finding]) -> list[PageClaim]:
 
 
 def _no_parity(study: ScaledStudy) -> str:
-    """Why cells are not held against the paper's, if they are not."""
+    """Return why cells are not compared with the paper's; an empty text if they are."""
     if study.study.reference is None:
         return "The paper gives no numbers for this study."
     return "" if study.scale == "paper" else "The paper's numbers are for scale paper: cells are not compared here."
 
 
 def _parity(study: ScaledStudy, tables: Tables) -> list[PageParity]:
-    """Ours against the paper's, a chart for every table that the paper has numbers of."""
+    """Return a chart of our numbers against the paper's for every table of which the paper has numbers."""
     if _no_parity(study):
         return []
     made, frame = [], parity(study, tables)
@@ -212,7 +287,10 @@ def _parity(study: ScaledStudy, tables: Tables) -> list[PageParity]:
 
 
 def _costs(study: ScaledStudy, tables: Tables) -> tuple[list[DotChart], list[tuple[str, int]]]:
-    """Accuracy against what a round costs, a dot for every cell of the first table that has accuracies."""
+    """Return charts of accuracy against the cost of a round, and their legend.
+
+    They have a dot for every cell of the first table that shows accuracies.
+    """
     axis = METHOD if METHOD in study.axes else next(iter(study.study.baseline), next(iter(study.axes)))
     names = [name for name, table in study.study.tables.items() if table.metrics[0] == "test_accuracy"]
     plain = [name for name in names if study.study.tables[name].show == "value" and tables[name]]
@@ -235,7 +313,7 @@ def _costs(study: ScaledStudy, tables: Tables) -> tuple[list[DotChart], list[tup
 
 
 def command(study: ScaledStudy, out: Path) -> str:
-    """The command that makes the study again."""
+    """Return the command that runs the study with the same options."""
     words = ["python", "-m", "fedbench.study", study.source or study.name, "--scale", study.scale]
     for change in in_words(study.changed):
         words += ["--set", change]
@@ -248,3 +326,15 @@ def command(study: ScaledStudy, out: Path) -> str:
     for module in study.modules:
         words += ["--import", module]
     return shlex.join([*words, *(["--out", os.fspath(out)] if out != RESULTS else [])])
+
+
+def _variance(sheet: Sheet | None, folder: Path, *, pictures: bool) -> PageVariance | None:
+    """Return the variance components of a page; None if the study has none. pictures: whether to show the plot."""
+    if sheet is None:
+        return None
+    file = folder / f"{VARIANCE_STEM}.png"
+    picture = ""
+    if pictures and file.is_file():
+        picture = f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
+    texts = sheet.texts(Entry.text)
+    return PageVariance(sheet.caption, sheet.heads, texts, sheet.numeric, sheet.remarks, picture)

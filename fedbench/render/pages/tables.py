@@ -1,4 +1,4 @@
-"""A study's table for a page: every cell in all the ways that it can be read, and the table as text to copy."""
+"""The tables of a study's page: the texts of each cell in every view, and the table as text to copy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from fedbench.analysis.best import line_of
 from fedbench.analysis.tables import Place, layout
 from fedbench.metrics import METRICS
 from fedbench.render.sheets import Entry, latex, markdown
-from fedbench.render.shown import COST_DIGITS, digits_of, lacks_seeds, note_line, sheet
-from fedbench.specs.expand import ScaledStudy
+from fedbench.render.study import StudyTable
+from fedbench.render.study_sheets import COST_DIGITS, digits_of, lacks_seeds, note_line
 from fedbench.specs.paper import Key
 from fedbench.specs.parts import TableSpec
 
@@ -25,7 +25,10 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class PageCell:
-    """A place of a table: its text and its number (to sort by) in every view; heat: from 0 to 1 along its line."""
+    """A cell of a table: its text and its number (to sort by) in every view.
+
+    heat: from 0 for the least to 1 for the most of the cells that it is compared with.
+    """
 
     texts: Mapping[str, str]
     numbers: Mapping[str, float]
@@ -35,7 +38,7 @@ class PageCell:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table: texts and cells; views: what its cells can show, by key; copies: all of it as text, by format."""
+    """A table; views: what its cells can show, by key; copies: the table as text, by format."""
 
     name: str
     caption: str
@@ -47,9 +50,10 @@ class PageTable:
     copies: Mapping[str, str]
 
 
-def page_table(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Sequence[str]) -> PageTable:
-    """A table of a report, for its page; what a round costs stands at the end, unless the table has it anyway."""
-    spec, shown = study.study.tables[name], sheet(study, name, filled, remarks)
+def page_table(table: StudyTable, remarks: Sequence[str]) -> PageTable:
+    """Return a table of a report for its page; the cost of a round comes last, unless the table shows it anyway."""
+    study, name, filled = table.study, table.name, table.cells
+    spec, shown = study.study.tables[name], table.sheet.with_remarks(remarks)
     columns, places = list(dict.fromkeys(p.column for p in filled)), {(p.row, p.column): p for p in filled}
     costs = {} if spec.costs else _costs(beside(spec, filled, costs=True))
     of_columns = {} if spec.costs else _costs(below(spec, filled, costs=True))
@@ -77,7 +81,7 @@ def page_table(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: 
 
 
 def _costs(notes: Notes) -> Notes:
-    """Of what is noted of rows or columns, what a round costs."""
+    """Return those of the notes on rows or columns that are costs of a round."""
     return {head: notes[head] for head in COSTS.values() if head in notes}
 
 
@@ -90,7 +94,7 @@ def _cost(value: float | None) -> str:
 
 
 def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], counted: bool) -> str | PageCell:
-    """A place in every view that has a number; a word where there is none. counted: whether n is said."""
+    """Return a cell in every view that has a number, or a word if it has none. counted: whether to show n."""
     if place is None or not isinstance(entry, Entry) or place.numbers["mean"] is None:
         return _text(entry)
     numbers, digits = place.numbers, digits_of(place)
@@ -123,14 +127,17 @@ def _number(value: float | None, digits: int, sign: str = "") -> str:
 
 
 def _interval(numbers: Mapping[str, Any], mean: str, ends: str, digits: int, sign: str = "") -> str:
-    """A number and its interval, if it has one."""
+    """Return a number and its interval, if it has one."""
     low, high = numbers.get(f"{ends}low95"), numbers.get(f"{ends}high95")
     written = _number(numbers.get(mean), digits, sign)
     return written if low is None else f"{written} [{_number(low, digits, sign)}, {_number(high, digits, sign)}]"
 
 
 def _heats(table: TableSpec, filled: Sequence[Place]) -> dict[Key, float]:
-    """From 0 for the least to 1 for the most of those that a place is compared with: its metric, along its line."""
+    """Return for each cell, by key, where it lies between the least (0) and the most (1) of those it is compared with.
+
+    Those are the cells with the same metric in the same row or column, or along the same axis.
+    """
     lines: dict[tuple[str, Key], dict[Key, float]] = {}
     for place in filled:
         if place.numbers["mean"] is not None:

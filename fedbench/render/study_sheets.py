@@ -1,4 +1,4 @@
-"""A study's tables as people read them: labels, captions, and what must be known beside the numbers."""
+"""The sheets of a study: its tables, claims and variance components as texts, with captions and remarks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, log10
@@ -6,7 +6,9 @@ from math import floor, log10
 from fedbench.analysis.beside import below, beside
 from fedbench.analysis.best import line_of
 from fedbench.analysis.claims import Finding
+from fedbench.analysis.statistics.variance import Component
 from fedbench.analysis.tables import Place
+from fedbench.analysis.variance import REST, VarianceRow, percent
 from fedbench.base.settings import in_words
 from fedbench.metrics import METRICS
 from fedbench.render.sheets import Entry, Sheet, over_seeds
@@ -20,8 +22,8 @@ MORE_DIGITS = 2  # than a metric's own, where its spread is very small
 DRAW_MARK = "†"
 
 
-def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Sequence[str] = ()) -> Sheet:
-    """A table with mean and spread, the paper's number, n where seeds are missing, and the best in bold."""
+def table_sheet(study: ScaledStudy, name: str, filled: Sequence[Place]) -> Sheet:
+    """Return a table with mean and spread, the paper's number, n where seeds are missing, and the best in bold."""
     table = study.study.tables[name]
     further = beside(table, filled)
     noted = [note_line(table, head, notes) for head, notes in below(table, filled).items()]
@@ -42,12 +44,12 @@ def sheet(study: ScaledStudy, name: str, filled: Sequence[Place], remarks: Seque
             for row, entries in rows.items()
         ],
         caption=without_underscores(f"{caption(study, name)}, {'; '.join(_reading(study, table, filled))}"),
-        remarks=[*noted, *remarks],
+        remarks=noted,
     )
 
 
 def note_line(table: TableSpec, head: str, notes: Mapping[Key, str | float | None]) -> str:
-    """What is noted of a table's columns, in a line."""
+    """Return one line with the notes on the columns of a table."""
     return f"{head}: {'; '.join(f'{_head(table, key)} {_text(_beside(value))}' for key, value in notes.items())}"
 
 
@@ -56,7 +58,7 @@ def _text(cell: str | Entry) -> str:
 
 
 def claims_sheet(study: ScaledStudy, findings: Sequence[Finding]) -> Sheet:
-    """The paper's claims with their verdicts and evidence; what must be known of the evidence stands with it."""
+    """Return the claims with their verdicts, evidence and remarks."""
     heads = ["verdict", "claim", "at", "evidence"]
     rows = [[f.decision, f.says, f.at, "; ".join([f.evidence, *f.remarks])] for f in findings]
     return Sheet(
@@ -64,30 +66,55 @@ def claims_sheet(study: ScaledStudy, findings: Sequence[Finding]) -> Sheet:
     )
 
 
+def variance_sheet(study: ScaledStudy, rows: Sequence[VarianceRow]) -> Sheet:
+    """Return the standard deviation of a trial, and the share that each source has in its variance, for every row."""
+    spec = study.study.variance
+    assert spec is not None, "rows come from a study that asks for them"
+    sources = list(dict.fromkeys(share.source for row in rows for share in row.shares))
+    sources = [*(name for name in sources if name != REST), *([REST] if REST in sources else [])]
+    table = []
+    for row in rows:
+        shares = {share.source: _share(share.component) for share in row.shares}
+        cells = [shares.get(name, "-") for name in sources]
+        std = Entry(f"{row.std:.2f}") if row.std is not None else "-"
+        table.append([*map(text_label, row.labels.values()), row.what, std, *cells])
+    remarks = [f"{row.sentence}." for row in rows if row.sentence]
+    remarks += [f"{row.name}, {row.what}: {row.problem}." for row in rows if row.problem]
+    caption = f"{study.study.title}{note(study)}: share of the variance by source (%), with 95 % intervals"
+    head = [*heads(spec.rows), "quantity", "standard deviation", *sources]
+    return Sheet(head, table, caption, remarks)
+
+
+def _share(part: Component) -> Entry:
+    if part.low == part.high:
+        return Entry(percent(part.share))
+    return Entry(percent(part.share), rest=f" [{percent(part.low)}, {percent(part.high)}]")
+
+
 def _head(table: TableSpec, column: Key) -> str:
-    """What a column is called: its point on the column axes; without any, what stands in it."""
+    """Return the head of a column: its labels on the column axes or, without any, what its cells contain."""
     if not table.columns:
         return _label(table) if len(table.metrics) == 1 else "mean"
     return ", ".join(named(axis, label) for axis, label in zip(table.columns, column, strict=True))
 
 
 def _row_texts(table: TableSpec, row: Key) -> list[str]:
-    """A row's labels, a metric by its label."""
+    """Return the labels of a row; a metric is written by its label."""
     texts = [text_label(label) for label in row]
     return [*texts[:-1], METRICS.get(texts[-1]).label] if len(table.metrics) > 1 else texts
 
 
 def _beside(value: str | float | None) -> str | Entry:
-    """What stands beside a row's numbers: a word, or a cost."""
+    """Return a note on a row as it is shown: a word, or a cost."""
     if isinstance(value, str):
         return value
     return "-" if value is None else Entry(f"{value:.{COST_DIGITS}f}")
 
 
 def draw_mark(study: ScaledStudy, cells: Iterable[Cell]) -> str:
-    """The mark of cells whose numbers rest on one draw of the proxy set for each seed; empty for any other cells.
+    """Return the mark of cells whose numbers depend on one draw of the proxy set for each seed, else an empty text.
 
-    A study that varies the draw shows itself how much depends on it.
+    A study that varies the draw needs no mark: it shows how much depends on the draw.
     """
     if len(study.proxy_draws) > 1:
         return ""
@@ -96,9 +123,9 @@ def draw_mark(study: ScaledStudy, cells: Iterable[Cell]) -> str:
 
 
 def _entry(study: ScaledStudy, place: Place, star: str, counted: bool, mark: str) -> str | Entry:
-    """A place's numbers as texts, or a word on why there are none.
+    """Return the numbers of a cell as texts, or a word that says why there are none.
 
-    star: marks the paper's number; counted: whether the number of seeds is said; mark: the sign behind our number.
+    star: follows the paper's number; counted: whether to show the number of seeds; mark: follows our number.
     """
     numbers = place.numbers
     if numbers["mean"] is None and numbers.get("finished"):
@@ -131,23 +158,23 @@ def digits_of(place: Place) -> int:
 
 
 def without_underscores(text: str) -> str:
-    """A caption for a paper: names of settings and studies in words."""
+    """Return a caption for a paper, with the names of settings and studies in words."""
     return text.replace("_", " ")
 
 
 def caption(study: ScaledStudy, name: str) -> str:
-    """What a table shows: the study, its scale, and what stands in the cells."""
+    """Return what a table shows: the study, its scale, and what its cells contain."""
     return f"{study.study.title}{note(study)}: {_label(study.study.tables[name])}"
 
 
 def _label(table: TableSpec) -> str:
-    """What stands in the cells; several metrics are named in the rows."""
+    """Return what the cells contain; several metrics are named in the rows."""
     label = METRICS.get(table.metrics[0]).label if len(table.metrics) == 1 else f"{len(table.metrics)} metrics"
     return shown_as(label, table.show)
 
 
 def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place]) -> list[str]:
-    """How the cells are to be read: what the spread is, of how many seeds; brackets and bold, where there are any."""
+    """Return how to read the cells: what the spread is, over which seeds, and what brackets and bold mean."""
     baseline = ", ".join(named(axis, label) for axis, label in study.study.baseline.items())
     several = any(place.numbers["std"] is not None for place in filled)
     lines = [over_seeds(list(study.cells[0].trials), shown=study.study.show if several else None)]
@@ -164,7 +191,7 @@ def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place]) -> l
 
 
 def _alike(table: TableSpec, filled: Sequence[Place]) -> str:
-    """What is said of bold places beside the best, if there are any."""
+    """Return what the caption says about bold cells beside the best ones; empty if there are none."""
     means: dict[tuple[str, Key], set[float]] = {}
     for place in filled:
         if place.best:
@@ -174,12 +201,12 @@ def _alike(table: TableSpec, filled: Sequence[Place]) -> str:
 
 
 def lacks_seeds(filled: Iterable[Place]) -> bool:
-    """Whether a cell has a number for some of its seeds only: then every cell of the table says how many it has."""
+    """Return whether any cell has a number for some of its seeds only; every cell then shows how many seeds it has."""
     return any(0 < place.numbers["n"] < place.numbers["seeds"] for place in filled)
 
 
 def note(study: ScaledStudy) -> str:
-    """What a reader must know beside the title: the scale, how long runs are, and changed base settings."""
+    """Return what follows a study's title: the scale, the number of rounds, and what options changed or picked."""
     rounds = sorted({config.rounds for config in study.trials.values()})
     length = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     star = "; * the paper's number, for its own settings" if study.scale == "paper" and study.study.reference else ""
@@ -189,6 +216,6 @@ def note(study: ScaledStudy) -> str:
 
 
 def score_note(study: ScaledStudy) -> str:
-    """How many last rounds the final score is the mean of."""
+    """Return over how many last rounds trials are scored."""
     scored = sorted({study.score.over(config.rounds) for config in study.trials.values()})
     return f", scored over the last {' to '.join(map(str, dict.fromkeys((scored[0], scored[-1]))))}"

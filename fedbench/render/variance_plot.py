@@ -1,17 +1,12 @@
-"""Variance components as a sheet and as stacked bars: one bar for each row, one colour for each source."""
+"""The plot of variance components: one stacked bar for each row, one colour for each source."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedbench.analysis.statistics.variance import Component
-from fedbench.analysis.variance import REST, VarianceRow, percent
+from fedbench.analysis.variance import REST, VarianceRow
 from fedbench.render.figures import below, canvas, save
-from fedbench.render.sheets import Entry, Sheet
-from fedbench.render.shown import note
 from fedbench.render.style import colour_of
-from fedbench.specs.expand import ScaledStudy
-from fedbench.specs.names import heads, text_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,33 +16,8 @@ WIDTH, BAR, ROOM = 4.6, 0.42, 1.0  # inches: of the bars, of one bar, and of wha
 REST_COLOUR = "0.75"
 
 
-def variance_sheet(study: ScaledStudy, rows: Sequence[VarianceRow]) -> Sheet:
-    """The components as people read them: a trial's standard deviation, and each source's share of its variance."""
-    spec = study.study.variance
-    assert spec is not None, "rows come from a study that asks for them"
-    sources = list(dict.fromkeys(share.source for row in rows for share in row.shares))
-    sources = [*(name for name in sources if name != REST), *([REST] if REST in sources else [])]
-    table = []
-    for row in rows:
-        shares = {share.source: _entry(share.component) for share in row.shares}
-        cells = [shares.get(name, "-") for name in sources]
-        std = Entry(f"{row.std:.2f}") if row.std is not None else "-"
-        table.append([*map(text_label, row.labels.values()), row.what, std, *cells])
-    remarks = [f"{row.sentence}." for row in rows if row.sentence]
-    remarks += [f"{row.name}, {row.what}: {row.problem}." for row in rows if row.problem]
-    caption = f"{study.study.title}{note(study)}: share of the variance by source (%), with 95 % intervals"
-    head = [*heads(spec.rows), "quantity", "standard deviation", *sources]
-    return Sheet(head, table, caption, remarks)
-
-
-def _entry(part: Component) -> Entry:
-    if part.low == part.high:
-        return Entry(percent(part.share))
-    return Entry(percent(part.share), rest=f" [{percent(part.low)}, {percent(part.high)}]")
-
-
 def draw_variance(rows: Sequence[VarianceRow], folder: Path) -> list[Path]:
-    """Write variance.png, .svg and .pdf; nothing where no row has components."""
+    """Write variance.png, .svg and .pdf, unless no row has components; return the paths."""
     shown = [row for row in rows if row.shares]
     if not shown:
         return []

@@ -166,7 +166,11 @@ STUDIES: list[tuple[str, str, str]] = [
     (SHOWN, SHOWN[22:] + "show: difference, ", "tables.accuracy: show = 'difference' needs a baseline"),
     ("tables: {accuracy: ", "tables: {}\nskip: [] # ", "tables = {}: must be one or more keys and values"),
     (CURVES, "{kind: worst, x: data.alpha, y: method, over: method}", "plots.curves: method stands for two things"),
-    (CURVES, "{kind: worst, x: method, y: a, over: b, value: gamma}", "value = 'gamma': of it nothing is the worst"),
+    (
+        CURVES,
+        "{kind: worst, x: method, y: a, over: b, value: gamma}",
+        "value = 'gamma': neither high nor low",
+    ),
     (CURVES, "curves", "plots.curves = 'curves': must be settings, such as {kind: curves}"),
     (BEATS, "point: {method: B}", "claims.1.check: is missing; must be one of beats, comparable"),
     (BEATS, "check: within", "claims.1: needs a bound; give it low, or high, or both"),

@@ -1,4 +1,4 @@
-"""Whether two runs of one trial agree: to the bit, within what another processor's rounding does, or not.
+"""Whether two runs of one trial agree: exactly, within the rounding differences of another processor, or not.
 
 Rounding makes a run another one of the same settings, so its score may move as scores of other seeds do.
 """
@@ -27,7 +27,7 @@ RULE = (
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two final scores in percent (None: diverged), how far they may be apart, and what follows."""
+    """Two final scores in percent (None: diverged), their tolerance, and the verdict."""
 
     ours: float | None
     published: float | None
@@ -36,7 +36,7 @@ class Agreement:
 
     @property
     def difference(self) -> float | None:
-        """Ours without the published one, in points."""
+        """Return our score less the published one, in points; None if one diverged."""
         return None if self.ours is None or self.published is None else self.ours - self.published
 
 
@@ -50,7 +50,7 @@ def tolerance(others: Sequence[StoredTrial]) -> float:
 
 
 def agreement(ours: StoredTrial, published: StoredTrial, tolerance: float) -> Agreement:
-    """What two runs of one trial say of each other."""
+    """Return how two runs of one trial agree."""
     scores, verdict = (_score(ours), _score(published)), _verdict(ours, published, tolerance)
     return Agreement(*scores, tolerance, verdict)
 
@@ -69,13 +69,13 @@ def _score(trial: StoredTrial) -> float | None:
 
 
 def _rounds(trial: StoredTrial) -> pd.DataFrame:
-    """Every round without its times."""
+    """Return every round without its times."""
     table = trial.table("rounds")
     return table[[name for name in table if not name.startswith("seconds")]]
 
 
 def compared(study: ScaledStudy, ours: Trials, published: Trials) -> pd.DataFrame:
-    """A row for every trial that both have: where it is, both scores, their difference, and whether they agree."""
+    """Return a row for each trial that both have: its cell, both scores, their difference and the verdict."""
     rows: dict[str, dict[str, object]] = {}  # by hash: cells may share trials
     for cell in study.cells:
         seeds = {config.hash: published[config.hash] for config in cell.trials.values() if config.hash in published}

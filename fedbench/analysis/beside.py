@@ -23,12 +23,15 @@ Line = Callable[[Place], Key]  # the row, or the column, of a place
 
 
 def beside(table: TableSpec, filled: Sequence[Place], *, costs: bool | None = None) -> Notes:
-    """What is noted of each row, where each has one method. costs: whether to note them, if not as the table says."""
+    """Return the notes on each row, if each row has one method.
+
+    costs: whether to note them, by default as the table says.
+    """
     return _notes(filled, _row, table.costs if costs is None else costs) if _one_method_each(filled, _row) else {}
 
 
 def below(table: TableSpec, filled: Sequence[Place], *, costs: bool | None = None) -> Notes:
-    """What is noted of each column, where each has one method, and rows have several."""
+    """Return the notes on each column, if each column has one method, and rows have several."""
     alone = [place for place in filled if len(place.cells) == 1]  # without what is pooled over columns
     if _one_method_each(filled, _row) or not _one_method_each(alone, _column):
         return {}
@@ -36,7 +39,7 @@ def below(table: TableSpec, filled: Sequence[Place], *, costs: bool | None = Non
 
 
 def noted(table: TableSpec, filled: Sequence[Place]) -> tuple[Notes, Notes]:
-    """What a file of numbers has of both: notes of rows, and those of columns by place, each with its own cost."""
+    """Return the notes for a CSV file: those of rows, and those of columns by cell, each with its own cost."""
     names = {head: name for name, head in COSTS.items()}
     of_places = {
         head: {p.key: p.numbers[names[head]] if head in names else notes.get(p.column) for p in filled}
@@ -54,7 +57,7 @@ def _column(place: Place) -> Key:
 
 
 def _notes(filled: Sequence[Place], line: Line, costs: bool) -> Notes:
-    """What is seen, where lines differ in it; and costs, where they are wanted."""
+    """Return what methods see, if lines differ in it, and their costs, if they are wanted."""
     notes: Notes = {PROXY_COLUMN: _seen(filled, line, _proxy), REPORTS_COLUMN: _seen(filled, line, _reports)}
     if costs:
         notes |= {head: _mean_cost(filled, line, name) for name, head in COSTS.items()}
@@ -72,7 +75,7 @@ def _one_method_each(filled: Sequence[Place], line: Line) -> bool:
 
 
 def _seen(filled: Sequence[Place], line: Line, look: Callable[[Sequence[TrialConfig]], str]) -> dict[Key, str]:
-    """What `look` says of every line; nothing if lines do not differ in it."""
+    """Return the result of `look` for every line; nothing if it is the same for all of them."""
     configs: dict[Key, list[TrialConfig]] = {}
     for place in filled:
         configs.setdefault(line(place), []).extend(config for cell in place.cells for config in cell.trials.values())
@@ -81,12 +84,12 @@ def _seen(filled: Sequence[Place], line: Line, look: Callable[[Sequence[TrialCon
 
 
 def _proxy(trials: Sequence[TrialConfig]) -> str:
-    """What runs use of the proxy set, at most."""
+    """Return the most that any of some runs uses of the proxy set."""
     return PROXY_WORDS[max(map(_proxy_use, trials), key=list(PROXY_WORDS).index)]
 
 
 def _proxy_use(config: TrialConfig) -> str:
-    """What a run uses of the proxy set, its batch-norm statistics included."""
+    """Return what a run uses of the proxy set, including its batch-norm statistics."""
     if config.method.proxy_as_client:
         return "labelled"
     if config.method.proxy_use == "none" and config.bn == "proxy" and config.uses_batch_norm:
@@ -95,13 +98,13 @@ def _proxy_use(config: TrialConfig) -> str:
 
 
 def _reports(trials: Sequence[TrialConfig]) -> str:
-    """What clients tell of their data."""
+    """Return what clients report about their data."""
     told = dict.fromkeys(name for config in trials for name in config.method.reports)
     return ", ".join(REPORT_WORDS[name] for name in told) or "no"
 
 
 def _mean_cost(filled: Sequence[Place], line: Line, name: str) -> dict[Key, float | None]:
-    """The mean of a cost over a line's places."""
+    """Return the mean cost of a round for every line; None where no trial has it."""
     found: dict[Key, list[float]] = {}
     for place in filled:
         value = place.numbers[name]

@@ -1,4 +1,4 @@
-"""The paper's claims, held against stored trials: evidence with its interval, and what follows from it.
+"""Checks of the paper's claims on stored trials: evidence with its interval, and the verdict that follows.
 
 Every check turns a claim into numbers by seed, and `fedbench.analysis.statistics.verdicts` judges them at the looks of
 the study's plan: a claim holds if the whole interval is on the claimed side, fails if all of it is on the other, is too
@@ -43,7 +43,7 @@ DIVERGENCE = "a trial that diverged where the other did not never counts in its 
 
 @dataclass(frozen=True)
 class OwnNumbers:
-    """What the paper's own numbers say of a claim, by the same check: yes or no, and the number."""
+    """Whether the paper's own numbers agree with a claim, by the same check, and the number."""
 
     agree: bool
     text: str
@@ -54,7 +54,7 @@ class OwnNumbers:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim at one place of the study: what was found and what follows.
+    """A claim at one point of the study: the evidence and the verdict.
 
     guessed: settings behind it that are a weak guess; paper: what the paper's own numbers say, if there are enough;
     bounds: between which the number must be; p: of the decision that was made, or of the nearest one, over all looks,
@@ -82,12 +82,12 @@ class Finding:
 
     @property
     def decision(self) -> str:
-        """The verdict in words, with the margin where it says that something is within it."""
+        """Return the verdict in words, with the margin if the verdict depends on it."""
         return f"too small to matter (margin {self.margin:g})" if self.verdict == "too small" else self.verdict
 
     @property
     def remarks(self) -> list[str]:
-        """What must be known beside the evidence."""
+        """Return remarks on the evidence: q value, margin, guessed settings, the paper's own numbers."""
         tested = self.q is not None and (self.spread.low is not None or (self.p or 0.0) < 1)
         found = [f"q = {q_text(self.q or 0.0)}"] if tested else []
         if self.margin is not None and self.verdict == "open":
@@ -101,18 +101,18 @@ class Finding:
 
 
 def q_text(q: float) -> str:
-    """A q value in two digits, or as many as show that it is above the largest of decisions that stand."""
+    """Return a q value with two digits, or as many as are needed to see on which side of 5 % it is."""
     digits = next(digits for digits in range(2, 18) if (float(f"{q:.{digits}g}") > SURE) == (q > SURE))
     return f"{q:.{digits}g}"
 
 
 def check_claims(study: ScaledStudy, trials: Trials) -> list[Finding]:
-    """A finding for every claim and place."""
+    """Return a finding for every claim at every point of the axes that its check does not use."""
     return with_q([finding for claim in study.study.claims for finding in _findings(study, trials, claim)])
 
 
 def with_q(found: list[Finding]) -> list[Finding]:
-    """Findings with q values over all of them that were tested."""
+    """Return findings with q values over all findings that were tested."""
     known = [number for number, finding in enumerate(found) if finding.p is not None]
     for number, q in zip(known, q_values([found[number].p or 0.0 for number in known]), strict=True):
         found[number] = replace(found[number], q=q)
@@ -157,7 +157,7 @@ def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[
 
 
 def _left_out(study: ScaledStudy, claim: ClaimSpec) -> str:
-    """A point that the claim needs and options left out, in words; empty if there is none."""
+    """Return the name of a point that the claim needs and options left out; empty if there is none."""
     for axis in claim.swept if isinstance(claim, Check) else ():
         needed = [label for label in study.whole[axis] if label in claim.where.get(axis, study.whole[axis])]
         if missing := [label for label in needed if label not in study.axes[axis]]:
@@ -166,7 +166,7 @@ def _left_out(study: ScaledStudy, claim: ClaimSpec) -> str:
 
 
 def _watched(study: ScaledStudy, show: Show, read: Read) -> tuple[list[Reading], Read]:
-    """A list that fills with whatever is read, and the same reader."""
+    """Return a reader that notes everything that it reads, and the list of its notes."""
     seen: list[Reading] = []
 
     def watching(cells: Cells, metric: str) -> Array:
@@ -178,13 +178,13 @@ def _watched(study: ScaledStudy, show: Show, read: Read) -> tuple[list[Reading],
 
 
 def _guessed(study: ScaledStudy, read: Sequence[Reading]) -> list[str]:
-    """The settings behind what was read that are a weak guess."""
+    """Return the settings behind the values that were read that are weak guesses."""
     found = [key for one in read for cell in one.cells for key in study.marked("W", cell, one.metric)]
     return list(dict.fromkeys(found))
 
 
 def _own_numbers(claim: ClaimSpec, group: Group, study: ScaledStudy) -> OwnNumbers | None:
-    """What the paper's own numbers say of a claim; nothing if it lacks one that the check needs."""
+    """Return what the paper's own numbers say about a claim; None if it lacks one that the check needs."""
     seen, watching = _watched(study, "value", group.read)
     evidence = claim.evidence(replace(group, read=watching))
     number = float(judge(evidence.sample, rule=evidence.rule).value)
@@ -194,14 +194,14 @@ def _own_numbers(claim: ClaimSpec, group: Group, study: ScaledStudy) -> OwnNumbe
 
 
 def _together(study: ScaledStudy, trials: Trials, show: Show, seeds: Sequence[int], cells: Cells, metric: str) -> Array:
-    """What each of some seeds has for a metric; of several cells pooled, or the mean of those that all have it."""
+    """Return a metric of some cells by seed: pooled, or the mean over cells where all of them have it."""
     if len(cells) == 1 or METRICS.get(metric).pool:
         return outcomes(study, cells, trials, metric, show, seeds)
     return np.asarray(np.mean([outcomes(study, [cell], trials, metric, show, seeds) for cell in cells], axis=0))
 
 
 def _finding(claim: ClaimSpec, at: Mapping[str, Label], found: Answer) -> Finding:
-    """What follows from an answer, in words."""
+    """Return the finding for an answer."""
     where = ", ".join(f"{short(axis)} {text_label(label)}" for axis, label in at.items())
     diverged = _diverged(claim, found.read)
     if found.verdict == "no data":
@@ -264,7 +264,7 @@ def _diverged(claim: ClaimSpec, read: Sequence[Reading]) -> str:
 
 
 def counted(findings: Sequence[Finding]) -> dict[str, int]:
-    """How many claims there are of each verdict, in words; and how many decisions stand among all of the study's."""
+    """Return the number of claims by verdict, in words, and how many decisions stand by their q values."""
     counts = Counter(finding.verdict for finding in findings)
     sure = Counter(finding.verdict for finding in findings if finding.q is not None and finding.q <= SURE)
     return {
@@ -275,7 +275,7 @@ def counted(findings: Sequence[Finding]) -> dict[str, int]:
 
 
 def claims_frame(findings: Sequence[Finding]) -> pd.DataFrame:
-    """The findings, a row each."""
+    """Return claims.csv: a row for each claim and point."""
     return pd.DataFrame(
         {
             "claim": finding.says,

@@ -17,14 +17,16 @@ METRICS_SHOWN = ["client_accuracy", "worst_client", "client_spread"]
 
 @dataclass(frozen=True)
 class ClientsTable:
-    """The table of the accuracy of clients: the study with no table but this one, and its places with their numbers."""
+    """The table of the accuracy of clients: a copy of the study with this table alone, and the table's cells."""
 
     study: ScaledStudy
     filled: Sequence[Place]
 
 
 def clients_table(study: ScaledStudy, trials: Trials) -> ClientsTable | None:
-    """The study's cells as in its first table, three metrics each; None if a table of the study has them, or no trial.
+    """Return the table: the study's cells, three metrics each.
+
+    None if the study has one of its own, or no trial has values.
 
     It stands apart from the study's own tables, so that the numbers of those are all that is compared between studies.
     """
@@ -39,7 +41,7 @@ def clients_table(study: ScaledStudy, trials: Trials) -> ClientsTable | None:
 
 
 def clients_frame(study: ScaledStudy, trials: Trials) -> pd.DataFrame:
-    """A row for each client of each trial: the cell's labels, seed, hash, client, samples, accuracy, basis.
+    """Return a row for each client of each trial: labels, seed, hash, client, samples, accuracy, basis.
 
     Accuracies are fractions. The basis is `measured`, on so many samples that the client holds out, or `expected` under
     the label mix of the client's samples. Trials of whose clients nothing is known have no rows.

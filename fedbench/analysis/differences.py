@@ -27,7 +27,7 @@ COLUMNS = ("table", "cell", "value", "first", "second", "difference", "rounding"
 
 @dataclass(frozen=True)
 class Differences:
-    """What two folders say of one study.
+    """The differences between the cells of one study in two results folders.
 
     cells: those that differ beyond rounding, which is half of the last digit that tables show (difference: the second
     without the first, None where only one has a number); shared: cells that both have; only: names of the trials that
@@ -43,7 +43,7 @@ class Differences:
     environments: dict[str, tuple[str, str]]
 
     def beyond(self, tolerance: float | None) -> int:
-        """How many cells differ by more than a tolerance in the unit of their table, or at all if there is none."""
+        """Return how many cells differ by more than a tolerance in their table's unit; None: at all."""
         if tolerance is None:
             return len(self.cells)
         return int((self.cells["difference"].isna() | (self.cells["difference"].abs() > tolerance)).sum())
@@ -124,7 +124,7 @@ def _named(study: ScaledStudy, hashes: Iterable[str]) -> list[str]:
 
 
 def _environments(first: Trials, second: Trials) -> dict[str, tuple[str, str]]:
-    """What is not the same in both folders, by its name in environment.json."""
+    """Return the values of environment.json that differ between the folders, by their names."""
     seen = [_seen(trials) for trials in (first, second)]
     names = dict.fromkeys([*seen[0], *seen[1]])
     texts = {name: (_text(seen[0].get(name)), _text(seen[1].get(name))) for name in names}

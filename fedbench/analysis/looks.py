@@ -111,7 +111,7 @@ def _per(margin: float | None, evidence: Evidence) -> float | None:
 
 
 def _ended(read: Sequence[Reading], trials: Trials, seeds: Sequence[int]) -> bool:
-    """Whether every trial of some seeds has ended, in whatever way."""
+    """Return whether every trial of some seeds has ended, in whatever way."""
     cells = {id(cell): cell for one in read for cell in (*one.cells, *one.baseline)}.values()
     return all(seed in cell.trials and cell.trials[seed].hash in trials for cell in cells for seed in seeds)
 

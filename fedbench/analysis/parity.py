@@ -59,7 +59,7 @@ def _row(study: ScaledStudy, name: str, key: Key, paper: Mapping[Key, float], pl
 
 
 def _remarks(study: ScaledStudy, table: str, place: Place) -> list[str]:
-    """What must be known of a place: settings behind it that the paper does not state, and missing seeds."""
+    """Return remarks on a cell: settings that the paper does not state, and missing seeds."""
     remarks, numbers = list[str](), place.numbers
     for mark, words in UNSURE.items():
         found = [key for cell in place.cells for key in study.marked(mark, cell, place.metric, table)]

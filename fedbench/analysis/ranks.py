@@ -38,12 +38,12 @@ class Ranks:
 
     @property
     def by(self) -> str:
-        """What trials are ranked by, in words."""
+        """Return the metric by which trials are ranked, in words."""
         return "final accuracy" if self.value == "test_accuracy" else METRICS.get(self.value).label
 
     @property
     def sentence(self) -> str:
-        """What follows, in one sentence."""
+        """Return one sentence with the conclusion."""
         if len(self.names) < 2:
             return "There is nothing to compare."
         if self.too_few:
@@ -131,7 +131,10 @@ def rank(scores: Scores, elsewhere: Sequence[str] = ()) -> Ranks | None:
 
 
 def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
-    """What is ranked of a study: its cells without the axis, its seeds, the labels of the axis; None if it has none."""
+    """Return the scores to rank in a study: by cell without the ranked axis, seed, and label.
+
+    None if it has no such axis.
+    """
     if study.study.variance and not study.study.ranks:
         return None  # its cells are repetitions of one experiment, not different ones
     spec = study.study.ranks or RanksSpec()
@@ -168,7 +171,7 @@ def together(parts: Sequence[Scores]) -> tuple[Scores, list[str]]:
 
 
 def ranks_frame(ranks: Ranks) -> pd.DataFrame:
-    """ranks.csv: a row a competitor, with the probability that it is ahead of each of the others."""
+    """Return ranks.csv: a row for each competitor, with the probabilities that it is ahead of the others."""
     rows = []
     for k, name in enumerate(ranks.names):
         row = {"name": name, "mean_rank": ranks.mean.ranks[k]}

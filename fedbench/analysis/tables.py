@@ -1,4 +1,4 @@
-"""From stored trials to tables: every place with its numbers, tidy cells, and the paper's layout."""
+"""Tables from stored trials: every cell with its numbers, tidy data, and the paper's layout."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +24,10 @@ TIME_COLUMNS = ("seconds", "server_seconds", "peak_memory_mb")
 
 @dataclass(frozen=True)
 class Place:
-    """One place of a table: its row labels, column labels, metric, and the cells (mostly one) behind it.
+    """A cell of a table: its row labels, column labels and metric, and the cells of the study (mostly one) behind it.
 
-    numbers: what cells.csv says of it, by column; None where there is nothing; values: by seed; bases: what the numbers
-    of its trials rest on, where the metric tells; best: whether it is marked as the best (see `best_places`).
+    numbers: the columns of cells.csv, None where there is no number; values: by seed; bases: how the metric was
+    computed (measured or expected, say), if it tells; best: whether it is marked as the best (see `best_places`).
     """
 
     row: Key
@@ -41,7 +41,7 @@ class Place:
 
     @property
     def key(self) -> Key:
-        """Where the paper's number for it is found: row labels, then column labels."""
+        """Return the row labels, then the column labels: the key of the paper's number for it."""
         return (*self.row, *self.column)
 
 
@@ -49,7 +49,10 @@ Tables = Mapping[str, Sequence[Place]]  # all places of every table, row by row
 
 
 def places(study: ScaledStudy, table: TableSpec) -> Iterator[Place]:
-    """All places of a table, row by row; those without a cell are left out, and so is what is pooled of a part."""
+    """Yield all cells of a table, row by row, without those that the study does not have.
+
+    A pooled cell is left out where options left out some of its cells.
+    """
     cells = {tuple(cell.labels[axis] for axis in table.axes): cell for cell in study.select(table.where)}
     columns = list(product(*(study.labels(axis, table.where) for axis in table.columns)))
     for row, metric in product(product(*(study.labels(a, table.where) for a in table.rows)), table.metrics):
@@ -62,7 +65,7 @@ def places(study: ScaledStudy, table: TableSpec) -> Iterator[Place]:
 
 
 def fill_tables(study: ScaledStudy, trials: Trials) -> dict[str, list[Place]]:
-    """Every place of every table, with its numbers."""
+    """Return all cells of every table with their numbers."""
     filled = {}
     for name, table in study.study.tables.items():
         paper = paper_numbers(study.name, study.study, name) if study.scale == "paper" else {}
@@ -89,9 +92,10 @@ def _numbers(
     table: TableSpec,
     paper: float | None,
 ) -> dict[str, Any]:
-    """Mean, spread, paired difference, the paper's number, failures and cost of one place.
+    """Return mean, spread, paired difference, the paper's number, failures and cost of one cell.
 
-    A mean over the seeds that reached something would be one of the quickest alone: there is none where not all did.
+    A metric such as rounds to an accuracy has no mean unless all seeds reached it: a mean of those that did would be
+    too good.
     """
     own, base = (
         plain_values(place.cells, trials, place.metric),
@@ -134,7 +138,10 @@ def _numbers(
 
 
 def _bases(place: Place, trials: Trials) -> list[str]:
-    """What the numbers of a place's finished trials rest on, each once; nothing where the metric tells none."""
+    """Return how the metric of a cell was computed in its finished trials, each way once.
+
+    Nothing if the metric does not tell.
+    """
     basis = METRICS.get(place.metric).basis
     if basis is None:
         return []
@@ -143,18 +150,18 @@ def _bases(place: Place, trials: Trials) -> list[str]:
 
 
 def _finished(cells: Sequence[Cell], trials: Trials) -> list[int]:
-    """The seeds whose trials are all done."""
+    """Return the seeds whose trials are done in all cells."""
     return [seed for seed in common_seeds(cells) if all(finished(trials, cell.trials[seed].hash) for cell in cells)]
 
 
 def _a_round(trials: Sequence[StoredTrial], cost: Reader) -> float | None:
-    """What a round costs, in the mean over trials."""
+    """Return the mean cost of a round over trials."""
     costs = [value / trial.summary["rounds"] for trial in trials if (value := cost(trial)) is not None]
     return spread(costs).mean
 
 
 def cells_frame(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
-    """cells.csv: a row a place, with its table, its labels on all axes, and its numbers."""
+    """Return cells.csv: a row for each cell, with its table, its labels on all axes, and its numbers."""
     rows = []
     for name, filled in tables.items():
         table = study.study.tables[name]
@@ -170,10 +177,9 @@ def layout(
     beside: Mapping[str, Mapping[Key, Any]],
     below: Mapping[str, Mapping[Key, Any]],
 ) -> pd.DataFrame:
-    """A table in the paper's layout: row labels, what stands beside them, then the mean of every column.
+    """Return a table in the paper's layout: row labels, the notes on rows, then the mean of every column.
 
-    below: what is noted of places, by head: it comes last, a column for every column of the table.
-    Empty where nothing was run.
+    below: notes on cells, by head, which become further columns. The table is empty if nothing was run.
     """
     keys, rows = row_keys(table), dict[Key, dict[str, Any]]()
     for place in filled:

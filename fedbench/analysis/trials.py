@@ -21,13 +21,13 @@ NUMBERS = re.compile(r"\d+(, \d+)*")
 
 
 def stored_trials(study: ScaledStudy, store: Store) -> dict[str, StoredTrial]:
-    """The study's trials that the store has, by hash, scored as the study says."""
+    """Return the study's trials that the store has, by hash, scored as the study says."""
     stored = {hash_: trial for hash_ in study.trials if (trial := store.get(hash_))}
     return scored_over(stored, study.score.rounds)
 
 
 def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataFrame:
-    """All rounds of all trials, tidy: the cell's labels, the seed, the trial's hash, then the columns of rounds.csv."""
+    """Return all rounds of all trials: the cell's labels, the seed, the hash, then the columns of rounds.csv."""
     shown = [
         ({**cell.labels, "seed": seed, "hash": config.hash}, trial)
         for cell in study.cells
@@ -48,7 +48,7 @@ def rounds_frame(study: ScaledStudy, trials: dict[str, StoredTrial]) -> pd.DataF
 
 
 def _repeated(values: Sequence[Any], counts: Sequence[int]) -> "pd.Series[Any]":
-    """Each value as many times as its count says, in a column of the type that all values have in common."""
+    """Return each value as often as its count says, in a column of the type that all values have in common."""
     examples = {type(value): value for value in values}
     common = pd.concat([pd.DataFrame({"value": [value]}) for value in examples.values()])["value"].dtype
     column = pd.Series(values, dtype=object).astype(common)
@@ -115,11 +115,11 @@ def _places(study: ScaledStudy, those: Iterable[tuple[Cell, int]]) -> str:
 
 
 def environments(trials: dict[str, StoredTrial]) -> list[str]:
-    """The different environments behind a study's trials; more than one means that tables mix them."""
+    """Return the different environments in which a study's trials ran, sorted."""
     return sorted({place for trial in trials.values() if trial.status != "failed" for place in trial.environments()})
 
 
 def mixed(trials: dict[str, StoredTrial]) -> list[str]:
-    """A line that says so, where a table mixes environments."""
+    """Return a remark if trials ran in different environments, else an empty list."""
     different = environments(trials)
     return [f"mixes {len(different)} environments: {'; '.join(different)}"] if len(different) > 1 else []

@@ -1,4 +1,4 @@
-"""What the trials behind some cells have for a metric, seed by seed."""
+"""The values of a metric in the trials of some cells, seed by seed."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ WORST = {"higher": -np.inf, "lower": np.inf}  # on the worse side of every numbe
 
 
 def finished(trials: Trials, hash_: str) -> StoredTrial | None:
-    """A trial that is there and done."""
+    """Return a trial if it is stored and done, else None."""
     trial = trials.get(hash_)
     return trial if trial and trial.status == "done" else None
 
@@ -25,7 +25,7 @@ def finished(trials: Trials, hash_: str) -> StoredTrial | None:
 def values_by_seed(
     study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str, show: Show = "value"
 ) -> dict[int, float]:
-    """What every finished seed has for a metric: itself, or against the baseline of the same seed."""
+    """Return the metric of every finished seed: the value itself, or compared with the baseline of the same seed."""
     values = plain_values(cells, trials, metric)
     if show == "value":
         return values
@@ -35,7 +35,7 @@ def values_by_seed(
 
 
 def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
-    """What every finished seed has for a metric; of several cells, all together."""
+    """Return the metric of every finished seed; several cells are pooled."""
     values: dict[int, float] = {}
     chosen = METRICS.get(metric)
     for seed in common_seeds(cells):
@@ -55,7 +55,7 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
 
 
 def common_seeds(cells: Sequence[Cell]) -> list[int]:
-    """The seeds that all of some cells have, in the order of the first one."""
+    """Return the seeds that all cells have, in the order of the first cell."""
     return [seed for seed in cells[0].trials if all(seed in cell.trials for cell in cells)]
 
 
@@ -67,7 +67,7 @@ def outcomes(
     show: Show = "value",
     seeds: Sequence[int] | None = None,
 ) -> Array:
-    """What some seeds (by default all of the study) have for a metric [seeds]; nan where there is no number.
+    """Return the metric for some seeds (by default all of the study) [seeds]; nan where there is no number.
 
     It is the value itself, or its difference to the baseline of the same seed. Infinite on the worse side where a trial
     diverged, or where it never reached what the metric waits for; nan for metrics without a better side. Against a
@@ -99,13 +99,13 @@ def _outcomes(cells: Sequence[Cell], trials: Trials, metric: str, seeds: Sequenc
 
 
 def baseline_values(study: ScaledStudy, cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int, float]:
-    """What the baseline of some cells has for a metric, by seed; nothing if the study has none there."""
+    """Return the metric of the baseline of some cells, by seed; empty if the study has no baseline for them."""
     base = baseline_cells(study, cells)
     return plain_values(base, trials, metric) if base else {}
 
 
 def baseline_cells(study: ScaledStudy, cells: Sequence[Cell]) -> list[Cell]:
-    """The baseline of some cells; nothing if the study does not have it for all of them."""
+    """Return the baseline of some cells; empty if the study does not have it for all of them."""
     wanted = [tuple({**cell.labels, **study.study.baseline}[axis] for axis in cell.labels) for cell in cells]
     base = [study.by_labels[labels] for labels in wanted if labels in study.by_labels]
     return base if study.study.baseline and len(base) == len(cells) else []

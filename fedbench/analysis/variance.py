@@ -21,7 +21,7 @@ REST = "interactions and noise"
 
 @dataclass(frozen=True)
 class SourceShare:
-    """The variance that one source accounts for; `source` is the name that the study gives it."""
+    """The share of the variance that one source has; `source` is the name that the study gives it."""
 
     source: str
     component: Component
@@ -47,12 +47,15 @@ class VarianceRow:
 
     @property
     def name(self) -> str:
-        """The row's point in words."""
+        """Return the row's labels in words."""
         return ", ".join(named(axis, label) for axis, label in self.labels.items())
 
     @property
     def sentence(self) -> str:
-        """What the largest source accounts for, with its interval; empty where the interval is too wide to say it."""
+        """Return the share of the largest source with its interval.
+
+        Empty if the interval is too wide for a sentence.
+        """
         if len(self.shares) < 3:  # one source and the rest: there is nothing to compare
             return ""
         largest = max(self.shares[:-1], key=lambda share: share.component.share)
@@ -66,7 +69,7 @@ class VarianceRow:
 
 
 def study_variance(study: ScaledStudy, trials: Trials) -> list[VarianceRow]:
-    """The variance components that a study asks for; none if it asks for none, or none of its trials is there.
+    """Return the variance components of a study; none if it does not ask for them, or no trial is done.
 
     Each row is about the metric itself and, where the study has a baseline, about the difference to it, trial by trial.
     """
@@ -88,7 +91,7 @@ def study_variance(study: ScaledStudy, trials: Trials) -> list[VarianceRow]:
 
 
 def _baseline_of(study: ScaledStudy, cell: Cell, cells: Mapping[tuple[Label, ...], Cell]) -> Cell | None:
-    """The baseline's cell at the same draws."""
+    """Return the baseline's cell at the same draws."""
     labels = {**cell.labels, **study.study.baseline}
     return cells.get(tuple(labels[axis] for axis in cell.labels))
 
@@ -96,7 +99,10 @@ def _baseline_of(study: ScaledStudy, cell: Cell, cells: Mapping[tuple[Label, ...
 def _row(
     labels: Mapping[str, Label], spec: VarianceSpec, pairs: Sequence[tuple[Cell, Cell | None]], trials: Trials
 ) -> VarianceRow:
-    """Components of one row, over its different trials; pairs: a cell, and the baseline's cell for differences."""
+    """Return the components of one row, over its different trials.
+
+    pairs: a cell, and the baseline's cell for differences.
+    """
     difference = pairs[0][1] is not None
     observed: dict[tuple[str, ...], float | None] = {}
     levels: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
@@ -124,12 +130,12 @@ def _row(
 
 
 def _only(variance: float, levels: int) -> Components:
-    """The components where one source is all that differs: everything comes from it."""
+    """Return the components if one source is the only difference: it has the whole variance."""
     return Components([Component(variance, 1.0, 1.0, 1.0, levels)], None, variance)
 
 
 def _observed(metric: str, trials: Trials, hash_: str, base: str | None = None) -> float | None:
-    """What a trial has for a metric, less what the baseline's trial has; None where one of them has no number."""
+    """Return the metric of a trial, less that of the baseline's trial; None if one of them has no number."""
     trial = finished(trials, hash_)
     value = METRICS.get(metric).read(trial) if trial else None
     if base is None or value is None:
@@ -139,7 +145,7 @@ def _observed(metric: str, trials: Trials, hash_: str, base: str | None = None) 
 
 
 def _setting(config: TrialConfig, key: str) -> Any:
-    """What a config says under a dotted key."""
+    """Return the value of a dotted key in a config."""
     value: Any = config
     for part in key.split("."):
         value = getattr(value, part)
@@ -149,7 +155,7 @@ def _setting(config: TrialConfig, key: str) -> Any:
 def _sources(
     spec: VarianceSpec, levels: Mapping[tuple[str, ...], Sequence[tuple[Any, ...]]]
 ) -> tuple[dict[str, list[Any]], list[str]]:
-    """The sources of a row with their level in each trial, and the names of those that change nothing.
+    """Return the sources of a row with their level in each trial, and the names of those that change nothing.
 
     A source changes nothing where the same trial belongs to several of its levels, or where it has one level only.
     Sources that always change together cannot be told apart, and count as one.
@@ -172,7 +178,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def variance_frame(rows: Sequence[VarianceRow]) -> pd.DataFrame:
-    """variance.csv: a line for each source of each row; variances in the metric's unit squared, shares in percent."""
+    """Return variance.csv: a line for each source of each row.
+
+    Variances are in the metric's unit squared, shares in percent.
+    """
     return pd.DataFrame(
         {
             **row.labels,

@@ -14,7 +14,7 @@ WORKER_ENV = {
 
 @contextmanager
 def variables(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables, or with None remove them, for the time of a block."""
+    """Set environment variables, or remove those with None, while a block lasts."""
     before = {name: os.environ.get(name) for name in values}
     _set(values)
     try:

@@ -33,7 +33,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validated(model: type[Model], raw: Any, where: str = "") -> Model:
-    """What `raw` says, as a model; or one line that says what is wrong, where, and what would be right."""
+    """Return settings as a model; ConfigError, in one line, with what is wrong, where, and what would be right."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -88,7 +88,7 @@ def _listed(annotation: Any, value: object) -> str:
 
 
 class _Spot:
-    """Where an error is: its dotted key, the type that is wanted there and what was written.
+    """The place of an error: its dotted key, the type that is required there, and the value.
 
     owner: the model whose field it is; of: its name, where it was chosen by one; example: of what may stand there;
     told: whether the type says in words what it wants, so that nothing inside it needs to be looked at.
@@ -104,7 +104,7 @@ class _Spot:
 
     @property
     def told(self) -> bool:
-        """Whether its type has words of its own."""
+        """Return whether its type has words of its own."""
         return any(isinstance(extra, ValidValues) for extra in _extras(self.annotation))
 
     def inside(self, name: object) -> str:
@@ -200,7 +200,7 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def is_key(model: type[BaseModel], key: str) -> bool:
-    """Whether a settings type has a dotted key."""
+    """Return whether a settings type has a dotted key."""
     head, _, rest = key.partition(".")
     if head not in model.model_fields:
         return False
@@ -236,7 +236,7 @@ def _inner(field: FieldInfo) -> Iterator[type[BaseModel]]:
 
 
 def describe(annotation: Any, value: object = None) -> str:
-    """What a type takes, in words: its type, range or names."""
+    """Return a description of the values of a type: its type, range or names."""
     extras = _extras(annotation)
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]

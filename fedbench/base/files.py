@@ -1,4 +1,4 @@
-"""Reading files that may be anything; writing them so that nobody meets half of one; and naming them."""
+"""Read files of any kind safely, write files atomically, and name them."""
 
 import errno
 import hashlib
@@ -20,13 +20,13 @@ RESULTS = Path("results")  # where results are kept unless somebody says otherwi
 
 
 def safe_name(text: str, allowed: str = "=,.-_") -> str:
-    """A text as the name of a file or folder: every character but letters, digits and the allowed ones is a dash."""
+    """Return a text as a file name: every character but letters, digits and the allowed ones becomes a dash."""
     return "".join(c if c.isalnum() or c in allowed else "-" for c in text)
 
 
 @cache
 def machine() -> str:
-    """What tells the machine on which a process id means something; empty where the system (all but Linux) does not.
+    """Return an id of the machine (and container) in which a process id is valid; empty on all systems but Linux.
 
     Containers of one machine count their processes each for themselves.
     """
@@ -56,12 +56,12 @@ def located(key: str, path: Any, kinds: str) -> Path:
 
 
 def scratch(path: Path) -> Path:
-    """A temporary name beside a path that nobody else uses, and that tells who does: see `sweep`."""
+    """Return an unused temporary name beside a path, with the id of this process: see `sweep`."""
     return path.with_name(f".new-{path.name}-{_tag()}-{os.getpid()}-{time.time_ns()}")
 
 
 def sweep(folder: Path) -> None:
-    """Remove what processes of this machine that are gone have left in a folder under temporary names."""
+    """Remove the temporary files in a folder of processes of this machine that have ended."""
     for path in folder.glob(f".new-*-{_tag()}-*"):
         owner = re.search(r"-(\d+)-\d+$", path.name)
         if owner and machine() and not Path("/proc", owner[1]).exists():
@@ -69,7 +69,7 @@ def sweep(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -77,12 +77,12 @@ def remove(path: Path) -> None:
 
 
 def _tag() -> str:
-    """The machine, in short."""
+    """Return a short id of the machine."""
     return hashlib.sha256(machine().encode()).hexdigest()[:8]
 
 
 def read_bytes(path: Path, most: int, *, links: bool = True) -> bytes:
-    """The bytes of a file; OSError where it has more than `most`, or is a pipe or a device, which may have no end.
+    """Return the bytes of a file; OSError if it has more than `most` bytes, or is a pipe or a device.
 
     links: whether a symbolic link is followed; else it is an OSError, too.
     """
@@ -106,7 +106,7 @@ def read_bytes(path: Path, most: int, *, links: bool = True) -> bytes:
 
 
 def _opened(path: str, flags: int, *, links: bool) -> int:
-    """A descriptor of a file, without waiting where it is a pipe that nobody writes to."""
+    """Return a descriptor of a file, without waiting for a writer if it is a pipe."""
     try:
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
     except OSError as error:
@@ -116,13 +116,13 @@ def _opened(path: str, flags: int, *, links: bool) -> int:
 
 
 def sync(path: Path) -> None:
-    """Have a file's bytes on the disk, or the error that keeps them from it, before this returns."""
+    """Flush the bytes of a file to the disk; OSError if that fails."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write under a temporary name, sync, rename; returns the path."""
+    """Write a file atomically (temporary name, sync, rename) and return its path."""
     half = scratch(path)
     try:
         with half.open("wb") as stream:
@@ -136,7 +136,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
 
 
 def write_once(path: Path, content: bytes) -> bool:
-    """Write a file that only its owner can read, unless it is there; of many at a time one does. Whether it was us."""
+    """Write a file that only its owner can read, unless it exists; return whether this call wrote it."""
     half = scratch(path)
     try:
         with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
@@ -150,10 +150,10 @@ def write_once(path: Path, content: bytes) -> bool:
 
 
 def write_text(path: Path, content: str) -> Path:
-    """Write a text, all of it or nothing; returns the path."""
+    """Write a text atomically and return the path."""
     return write_bytes(path, content.encode())
 
 
 def write_json(path: Path, content: Any) -> Path:
-    """Write plain data as readable JSON; NaN and infinity are refused."""
+    """Write plain data as readable JSON and return the path; NaN and infinity are refused."""
     return write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")

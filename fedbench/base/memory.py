@@ -1,4 +1,4 @@
-"""Give freed memory back to the system, and tell that a GPU's memory was too small."""
+"""Return freed memory to the system, and recognise errors of a GPU that is out of memory."""
 
 import ctypes
 import sys

@@ -1,6 +1,7 @@
-"""A folder of text files in one small file, without loss: a pack is JSON in xz, tables in it column by column.
+"""Packs: the text files of a folder in one compressed file, without loss.
 
-A file within a pack has a path like any other, PACK/NAME; `read` takes both kinds.
+A pack is JSON in xz, with tables column by column. A file within a pack has a path like any other, PACK/NAME; `read`
+takes both kinds.
 """
 
 import json
@@ -23,7 +24,9 @@ MEMORY = 2**28  # bytes that unpacking may take; a pack of ours says that it nee
 
 
 def read(path: Path, most: int = LARGEST_FILE, *, links: bool = False) -> bytes:
-    """The bytes of a file in a folder, or in a pack; FileNotFoundError where there is none, ValueError for damage.
+    """Return the bytes of a file in a folder or in a pack.
+
+    FileNotFoundError if there is none, ValueError if the pack is damaged.
 
     OSError for what is not a plain file, or has more than `most` bytes. links: whether symbolic links are followed.
     """
@@ -37,13 +40,13 @@ def read(path: Path, most: int = LARGEST_FILE, *, links: bool = False) -> bytes:
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
-    """A pack of text files by their names; ValueError where one is not text."""
+    """Return a pack of text files by their names; ValueError if one of them is not text."""
     content = {name: _columns(text.decode()) for name, text in sorted(files.items())}
     return lzma.compress(json.dumps(content, separators=(",", ":")).encode(), filters=FILTERS)
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
-    """The files in a pack; ValueError if it is none."""
+    """Return the files in a pack; ValueError if it is not a valid pack."""
     try:
         raw = json.loads(_decompressed(content))
         files = {name: (text if isinstance(text, str) else _table(text)).encode() for name, text in raw.items()}
@@ -55,7 +58,7 @@ def unpacked(content: bytes) -> dict[str, bytes]:
 
 
 def _decompressed(content: bytes) -> bytes:
-    """What is in a pack, as long as it is no more than any pack holds."""
+    """Return the decompressed content of a pack; ValueError if it is larger than any pack."""
     reader = lzma.LZMADecompressor(memlimit=MEMORY)
     whole = reader.decompress(content, LARGEST + 1)
     if not reader.eof or len(whole) > LARGEST:
@@ -65,12 +68,12 @@ def _decompressed(content: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _opened(pack: Path, changed: int) -> dict[str, bytes]:
-    """The files in a pack; `changed` is when it did, so that another one is read anew."""
+    """Return the files in a pack, cached by its path and the time of its last change."""
     return unpacked(read_bytes(pack, LARGEST))
 
 
 def _columns(text: str) -> str | dict[str, Any]:
-    """A table as its columns: similar things next to each other are packed best. Another text as it is."""
+    """Return a table column by column, which compresses best; any other text as it is."""
     head, *rows = [line.split(",") for line in text.splitlines()] or [[]]
     if len(head) < 2 or any(len(row) != len(head) for row in rows):
         return text
@@ -83,7 +86,7 @@ def _columns(text: str) -> str | dict[str, Any]:
 
 
 def _is_single(cell: str) -> bool:
-    """Whether a number was one of float32 before it was written with all the digits of a float64."""
+    """Return whether a number was a float32 before it was written with all digits of a float64."""
     try:
         return repr(float(np.float32(cell))) == cell
     except ValueError:
@@ -91,7 +94,7 @@ def _is_single(cell: str) -> bool:
 
 
 def _table(table: Mapping[str, Any]) -> str:
-    """The text of a table that was taken apart by `_columns`."""
+    """Return the text of a table from the columns that `_columns` made."""
     columns = [column.split(",") for column in table["columns"]]
     for number in set(table["single"]):
         columns[number] = [repr(float(np.float32(cell))) for cell in columns[number]]

@@ -1,4 +1,4 @@
-"""What comes from outside the package, by entry point or by --import: methods, models, data sets and the like."""
+"""Import code from outside the package, by entry point or by --import: methods, models, data sets and the like."""
 
 import sys
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def load_entry_points() -> None:
 
 
 def import_modules(names: Iterable[str], folder: str = "", source: str = "--import") -> None:
-    """Import the modules that --import, or a file, names, looked for in `folder` (the current one) too."""
+    """Import the modules that --import, or a file, names; they may also be in `folder` (the current one)."""
     names = list(names)
     if names and folder not in sys.path:
         sys.path.insert(0, folder)
@@ -31,7 +31,7 @@ def import_modules(names: Iterable[str], folder: str = "", source: str = "--impo
 
 
 def blame(error: BaseException) -> str | None:
-    """Where in somebody's own code an error, or its cause, came up: file, line and function; None for no such place."""
+    """Return where an error, or its cause, was raised in a user's code: file, line and function; None if it was not."""
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         name = str(frame.f_globals.get("__name__"))
         if name.partition(".")[0] in _OUTSIDE - {"fedbench"}:
@@ -48,7 +48,7 @@ def described(error: BaseException) -> str:
 
 
 def beside(name: str, folder: Path) -> str:
-    """A module that a file in `folder` names: the path of one that lies there, else the name of an installed one."""
+    """Return the path of a module beside a file in `folder`, or the name of an installed module."""
     candidate = folder / (name if name.endswith(".py") else f"{name}.py")
     if candidate.is_file():
         return str(candidate.resolve())
@@ -71,7 +71,7 @@ def _load(module: str, source: str) -> None:
 
 
 def _on_path(file: Path, source: str) -> str:
-    """The name under which a file can be imported, its folder put on the path."""
+    """Put the folder of a file on the path, and return the name under which the file can be imported."""
     file = file.resolve()
     if not file.is_file():
         raise UserError(f"{source}: is not there")

@@ -1,4 +1,4 @@
-"""One registry for each kind of thing that has a name: what comes with fedbench, and what plugins add."""
+"""Registries: the named things of one kind, built-in ones and those of plugins."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -16,7 +16,7 @@ IMPORTING = RLock()  # one for all registries: they look each other up
 
 
 def with_brackets(decorator: str, given: object) -> None:
-    """Refuse a decorator that was written without its brackets: it got the thing itself, and would register nothing."""
+    """Refuse a decorator that is written without brackets, which would register nothing."""
     if callable(given):
         name = getattr(given, "__name__", "")
         raise ConfigError(f"{name}: write @{decorator} before it, with the brackets")
@@ -43,7 +43,7 @@ class Registry(Generic[T]):
         self._at_home = self._on_the_way = False
 
     def add(self, name: str, item: T, version: str | None = None) -> None:
-        """Register `item`; a name can be taken once."""
+        """Register `item`; a name can be taken only once."""
         if not isinstance(name, str) or not name:
             raise ConfigError(f"{self.kind} {name!r}: its name must be a word")
         if name in self._items and self._items[name] is not item:
@@ -58,24 +58,24 @@ class Registry(Generic[T]):
             self._versions[name] = version
 
     def _taken(self, name: str) -> str:
-        """A line for a name that is taken, with who took it: a plugin may have come before the built-in thing."""
+        """Return the error for a name that is taken, with the plugin that took it, or wants it."""
         new, old = outside_module(), self._modules[name]
         where = f"{new or old}: " if new or old else ""
         return f"{where}{self.kind} '{name}' is registered already; choose another name"
 
     def get(self, name: object) -> T:
-        """The thing of that name, or an error with the nearest spelling."""
+        """Return the thing with a name; ConfigError with the nearest spelling if there is none."""
         self._import_home()
         if not isinstance(name, str) or name not in self._items:
             raise ConfigError(f"{unknown(self.kind, name, self._items)}; one of your own needs --import")
         return self._items[name]
 
     def version(self, name: str) -> str | None:
-        """The version of a thing from outside the package, None for a built-in one."""
+        """Return the version of a thing from outside the package; None for a built-in one."""
         return self._versions.get(name)
 
     def items(self) -> list[tuple[str, T]]:
-        """All names and things, in the order of the names."""
+        """Return all names and things, sorted by name."""
         self._import_home()
         return self._sorted
 

@@ -1,8 +1,7 @@
 """One keyed source of randomness: (seed, purpose, round, client) -> generator.
 
-No draw depends on what was drawn before it elsewhere, so results do not change with packing, reuse of a
-process, or the round at which a run was resumed; and methods of one seed see the same partition, proxy,
-initial model, participation and batches.
+No draw depends on other draws, so results do not change with packing, reuse of a process, or the round at which a run
+was resumed; and methods of one seed see the same partition, proxy set, initial model, participation and batches.
 """
 
 import hashlib
@@ -21,11 +20,11 @@ def numbered(purpose: str, draw: int) -> str:
 
 
 def generator(seed: int, purpose: str, round_: int = 0, client: int = 0) -> np.random.Generator:
-    """A fresh numpy generator for one purpose; equal keys give equal streams."""
+    """Return a new numpy generator for one purpose; equal keys give equal streams."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(_entropy(seed, purpose, round_, client))))
 
 
 def torch_seed(seed: int, purpose: str, round_: int = 0, client: int = 0) -> int:
-    """A 63-bit seed for a torch generator, keyed the same way."""
+    """Return a 63-bit seed for a torch generator, keyed in the same way."""
     state = np.random.SeedSequence(_entropy(seed, purpose, round_, client)).generate_state(1, np.uint64)
     return int(state[0] >> np.uint64(1))

@@ -48,7 +48,10 @@ def parse_yaml(text: str) -> Any:
 
 
 def _values(content: Any, known: dict[int, int]) -> int:
-    """How many values there are, what aliases stand for counted each time; `known`: counts by id, 0 under way."""
+    """Return the number of values, where what an alias stands for counts every time.
+
+    known: the counts by id; 0 for values that are being counted.
+    """
     if isinstance(content, int) and content.bit_length() > MOST_BITS:
         raise YamlError("a number in it has thousands of digits")
     if not isinstance(content, dict | list):

@@ -1,4 +1,4 @@
-"""Text for the terminal: without passwords, and without characters that a terminal obeys."""
+"""Text for the terminal: without passwords and control characters."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ IN_QUERY = re.compile(r"(?<=[?&])([^\s=&]*(?:key|token|secret|password|credentia
 
 
 def without_passwords(text: str) -> str:
-    """A text in which no address shows who logs in, or a secret of its query.
+    """Return a text in which no address shows a user, a password, or a secret of its query.
 
     >>> without_passwords("s3://me:secret@bucket/runs?region=x&access_key=abc")
     's3://***@bucket/runs?region=x&access_key=***'
@@ -21,7 +21,7 @@ def without_passwords(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text as a terminal may show it: characters that it would obey, or that would hide others, are spelled out.
+    r"""Return a text with the characters spelled out that a terminal would interpret, or that would hide others.
 
     Line breaks stay.
 
@@ -38,5 +38,5 @@ def _shown(character: str) -> str:
 
 
 def say(text: object, stream: TextIO | None = None) -> None:
-    """Print a line at once, to standard output unless told otherwise. What others wrote is shown, never obeyed."""
+    """Print a line at once, by default to standard output, without control characters."""
     print(printable(str(text)), file=stream or sys.stdout, flush=True)

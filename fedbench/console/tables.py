@@ -83,13 +83,13 @@ def show_sheet(sheet: Sheet) -> None:
 
 
 def _labels(sheet: Sheet) -> list[int]:
-    """The columns that say what a row is."""
+    """Return the columns that describe the rows."""
     cells = enumerate(zip(*sheet.rows, strict=True))
     return [i for i, column in cells if any(isinstance(c, str) and c not in WORDS for c in column)]
 
 
 def _filled(sheet: Sheet) -> tuple[list[int], list[int]]:
-    """The rows and the columns that have something to show; all, if none has."""
+    """Return the rows and the columns that have something to show; all, if none has."""
     labels = _labels(sheet)
     empty = [[column not in labels and text == NOTHING for column, text in enumerate(row)] for row in sheet.rows]
     rows = [i for i, row in enumerate(empty) if sum(row) < len(row) - len(labels)]
@@ -98,7 +98,7 @@ def _filled(sheet: Sheet) -> tuple[list[int], list[int]]:
 
 
 def _parts(columns: Sequence[int], labels: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
-    """The columns in as many tables as it takes, each with those that say what a row is; room: letters of a line."""
+    """Split columns into tables that fit, each with those that describe the rows; room: letters of a line."""
     named = [column for column in columns if column in labels]
     parts, used = [list(named)], FRAME + sum(FRAME + widths[column] for column in named)
     left = room - used
@@ -114,7 +114,7 @@ def _parts(columns: Sequence[int], labels: Sequence[int], widths: Sequence[int],
 
 
 def _width(text: str) -> int:
-    """Letters of the longest word of a text as it stands on the screen."""
+    """Return the letters of the longest word of a text, without markup."""
     return max((len(word) for word in Text.from_markup(text).plain.split()), default=0)
 
 
@@ -123,7 +123,7 @@ def _bold(entry: Entry) -> str:
 
 
 def _broken(text: str) -> str:
-    """A cell in several lines, as narrow as can be."""
+    """Return a cell in several lines, as narrow as possible."""
     return text.replace(" [", "\n[").replace(" (", "\n(")
 
 
@@ -216,7 +216,7 @@ def show_differences(study: ScaledStudy, found: Differences, folders: Sequence[P
 
 
 def counted_verdicts(verdicts: Sequence[str]) -> str:
-    """How many of each there are, in words."""
+    """Return the number of each verdict, in words."""
     return ", ".join(f"{verdicts.count(verdict)} {words}" for verdict, words in AGREEMENT_WORDS.items())
 
 

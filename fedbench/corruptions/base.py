@@ -41,12 +41,12 @@ class Corruption:
 
     @property
     def purpose(self) -> str:
-        """What its random draws are keyed by, beside seed, round and client."""
+        """Return the purpose that keys its random draws, beside seed, round and client."""
         return f"corruption/{self.name}"
 
     @property
     def sends_another_model(self) -> bool:
-        """Whether what is sent differs from what was trained."""
+        """Return whether the models that are sent differ from those that were trained."""
         kind = type(self)
         return kind.updates is not Corruption.updates or kind.statistics is not Corruption.statistics
 
@@ -55,7 +55,10 @@ class Corruption:
         return None
 
     def labels(self, labels: Labels, classes: int, rng: np.random.Generator) -> Labels:
-        """What a corrupted client takes its labels [N] to be, of 0 ... classes - 1; once, before the first round."""
+        """Return the labels [N] on which a corrupted client trains, of 0 ...
+
+        Classes - 1; once, before the first round.
+        """
         return labels
 
     def updates(self, cohort: CorruptedCohort) -> Tensor:

@@ -6,8 +6,10 @@ from fedbench.indicators.base import (
     Indicator,
     Moment,
     Observation,
+    RoundContext,
     RoundMoment,
     Rows,
+    RunContext,
     indicator_settings,
     register_indicator,
 )
@@ -18,8 +20,10 @@ __all__ = [
     "Indicator",
     "Moment",
     "Observation",
+    "RoundContext",
     "RoundMoment",
     "Rows",
+    "RunContext",
     "indicator_settings",
     "register_indicator",
 ]

@@ -47,8 +47,8 @@ class Predict(Protocol):
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What an indicator may look at: the global model as it is now, the data, and where in the run this is.
+class RunContext:
+    """What an indicator may read: the current global model, the data, and the position in the run.
 
     w [P], buffers [Q]: the global model, in the order that `FlatModel` states (`model.layers.tensors` gives views of w
     in the tensors' true shapes); predict(w, buffers): logits and labels over the test set, batch by batch, or over
@@ -69,21 +69,24 @@ class Moment:
         return score(self.predict(w, self.buffers))
 
     def due(self, every: int) -> bool:
-        """Whether something costly is due: every so many rounds (0 for never), and in the last one."""
+        """Return whether something costly is due: every `every` rounds (0 for never), and in the last one."""
         return every > 0 and (self.round % every == 0 or self.round == self.rounds)
 
 
 @dataclass(frozen=True)
-class RoundMoment(Moment):
-    """The same at the end of a round, and how the model came about: the cohort, and what was made of it."""
+class RoundContext(RunContext):
+    """The same at the end of a round, with the cohort and the update from which the model follows."""
 
     cohort: Cohort
     update: Update
 
 
+Moment, RoundMoment = RunContext, RoundContext  # their names until 0.1, in plugins
+
+
 @dataclass(frozen=True)
 class Observation:
-    """What an indicator found: numbers by column, rows by table (without the round)."""
+    """What an indicator records: numbers by column, rows by table (without the round)."""
 
     values: Mapping[str, float | None] = field(default_factory=dict)
     tables: Mapping[str, Rows] = field(default_factory=dict)
@@ -93,7 +96,7 @@ NOTHING = Observation()
 
 
 class NoSettings(Strict):
-    """For indicators that are always there."""
+    """No settings: for indicators that are always recorded."""
 
 
 S = TypeVar("S", bound=Strict)
@@ -123,11 +126,11 @@ class Indicator(Generic[S]):
         """The settings that can change what is recorded, for the hash."""
         return settings.model_dump(mode="json", include=set(type(self).Settings.model_fields))
 
-    def observe(self, settings: S, moment: RoundMoment) -> Observation:
+    def observe(self, settings: S, context: RoundContext) -> Observation:
         """Look at a round."""
         return NOTHING
 
-    def conclude(self, settings: S, moment: Moment) -> Mapping[str, Rows]:
+    def conclude(self, settings: S, context: RunContext) -> Mapping[str, Rows]:
         """Look at the final model, once all rounds are done: rows by table."""
         return {}
 
@@ -192,7 +195,7 @@ ALWAYS = ("coherence", "hessian_every", "hessian_samples", "landscape", "server_
 
 
 def canonical_indicators(settings: Strict) -> dict[str, object]:
-    """What is recorded, for the hash."""
+    """Return the settings of what is recorded, for the hash."""
     form: dict[str, object] = {}
     for name, indicator in INDICATORS.items():
         if not indicator.Settings.model_fields:

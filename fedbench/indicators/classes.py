@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fedbench.indicators.base import Indicator, Moment, NoSettings, Rows, register_indicator
+from fedbench.indicators.base import Indicator, NoSettings, Rows, RunContext, register_indicator
 from fedbench.indicators.scoring import class_scores
 
 
@@ -13,8 +13,8 @@ class Classes(Indicator[NoSettings]):
     name = "classes"
     final_tables = {"classes": ("class", "samples", "accuracy")}
 
-    def conclude(self, settings: NoSettings, moment: Moment) -> Mapping[str, Rows]:
+    def conclude(self, settings: NoSettings, context: RunContext) -> Mapping[str, Rows]:
         """One pass over the test set."""
-        classes = moment.federation.split.class_counts.shape[1]
-        scores = class_scores(moment.predict(moment.w, moment.buffers), classes)
+        classes = context.federation.split.class_counts.shape[1]
+        scores = class_scores(context.predict(context.w, context.buffers), classes)
         return {"classes": [(label, count, accuracy) for label, (count, accuracy) in enumerate(scores)]}

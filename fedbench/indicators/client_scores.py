@@ -8,10 +8,10 @@ from fedbench.base.fields import Strict
 from fedbench.indicators.base import (
     Column,
     Indicator,
-    Moment,
     Observation,
-    RoundMoment,
+    RoundContext,
     Rows,
+    RunContext,
     register_indicator,
 )
 from fedbench.indicators.heterogeneity import class_shares
@@ -38,26 +38,26 @@ class ClientScores(Indicator[ClientScoresSettings]):
         label = "expected accuracy of the worst client on the validation set (%)"
         return [Column("validation_worst_client", label, "worst client", factor=100)]
 
-    def observe(self, settings: ClientScoresSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: ClientScoresSettings, context: RoundContext) -> Observation:
         """One pass over the validation set."""
-        federation = moment.federation
+        federation = context.federation
         if not settings.client_validation or federation.validation is None:
             return Observation()
         counts = federation.split.class_counts
-        scores = class_scores(moment.predict(moment.w, moment.buffers, federation.validation), counts.shape[1])
+        scores = class_scores(context.predict(context.w, context.buffers, federation.validation), counts.shape[1])
         by_class = np.array([np.nan if accuracy is None else accuracy for _, accuracy in scores])
         if np.isnan(by_class[counts.any(0)]).any():
             return Observation()
         worst = float((class_shares(counts) @ np.nan_to_num(by_class)).min())
         return Observation({"validation_worst_client": worst})
 
-    def conclude(self, settings: ClientScoresSettings, moment: Moment) -> Mapping[str, Rows]:
+    def conclude(self, settings: ClientScoresSettings, context: RunContext) -> Mapping[str, Rows]:
         """Score each client's own test data, one client after the other; clients without any have no row."""
-        federation, rows = moment.federation, []
+        federation, rows = context.federation, []
         split = federation.split
         for client in range(len(split.holdout if split.client_tests is None else split.client_tests)):
             own = federation.client_test(client)
             if own is not None:
-                found = score(moment.predict(moment.w, moment.buffers, own))
+                found = score(context.predict(context.w, context.buffers, own))
                 rows.append((client, len(own), found.accuracy))
         return {"client_scores": rows} if rows else {}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedbench.base.fields import Strict
 from fedbench.data.partitions import PARTITIONS
-from fedbench.indicators.base import NOTHING, Column, Indicator, Observation, RoundMoment, Rows, register_indicator
+from fedbench.indicators.base import NOTHING, Column, Indicator, Observation, RoundContext, Rows, register_indicator
 
 CHUNK = 1 << 18  # numbers at a time: temporaries stay in the cache, and float32 sums short
 
@@ -60,7 +60,7 @@ def _inverse_length(squares: Tensor) -> Tensor:
 
 
 class CoherenceSettings(Strict):
-    """Of whom."""
+    """Which groups of clients to compare."""
 
     coherence: Literal["off", "cohort", "pairwise"] = "cohort"
     """local gradient coherence: off, of the cohort (and of groups of clients), or of all pairs of clients too"""
@@ -75,7 +75,7 @@ class Coherence(Indicator[CoherenceSettings]):
     tables = {"coherence": ("client", "other", "cosine")}
 
     def columns(self) -> Sequence[Column]:
-        """Of the cohort; of every group also the weight that it got."""
+        """Return the columns of the cohort, and of every group also the weight that it got."""
         label, short = "local gradient coherence", "all clients"
         whole = [
             Column("coherence_def", f"{label}, as defined", f"{short}, as defined", label, file="rounds"),
@@ -92,20 +92,20 @@ class Coherence(Indicator[CoherenceSettings]):
         ]
         return [*whole, *groups]
 
-    def observe(self, settings: CoherenceSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: CoherenceSettings, context: RoundContext) -> Observation:
         """Weighted by data size, whatever weights the method used."""
         if settings.coherence == "off":
             return NOTHING
-        cohort = moment.cohort
+        cohort = context.cohort
         whole, mean = cohort_coherence(cohort.w, cohort.W, cohort.p)
-        values = {"coherence_def": whole, "coherence_mean": mean, **dict(_groups(moment))}
-        return Observation(values, {"coherence": _pairs(moment)} if settings.coherence == "pairwise" else {})
+        values = {"coherence_def": whole, "coherence_mean": mean, **dict(_groups(context))}
+        return Observation(values, {"coherence": _pairs(context)} if settings.coherence == "pairwise" else {})
 
 
-def _groups(moment: RoundMoment) -> Iterator[tuple[str, float | None]]:
+def _groups(context: RoundContext) -> Iterator[tuple[str, float | None]]:
     """Coherence within each group of clients, weighted by data size, and the weight that the group got."""
-    cohort, update = moment.cohort, moment.update
-    for group, members in moment.federation.split.groups.items():
+    cohort, update = context.cohort, context.update
+    for group, members in context.federation.split.groups.items():
         rows = [row for row, client in enumerate(cohort.clients) if client in members]
         if len(rows) < 2:
             continue
@@ -116,8 +116,8 @@ def _groups(moment: RoundMoment) -> Iterator[tuple[str, float | None]]:
             yield f"lambda_{group}", float(update.lambda_[rows].sum())
 
 
-def _pairs(moment: RoundMoment) -> Rows:
+def _pairs(context: RoundContext) -> Rows:
     """The cosine of every pair of clients."""
-    clients = moment.cohort.clients
-    cosine = pairwise_cosine(moment.cohort.w, moment.cohort.W).tolist()
+    clients = context.cohort.clients
+    cosine = pairwise_cosine(context.cohort.w, context.cohort.W).tolist()
     return [(clients[i], clients[j], cosine[i][j]) for i, j in combinations(range(len(clients)), 2)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
+from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundContext, register_indicator
 
 
 @register_indicator()
@@ -15,10 +15,10 @@ class WeightOfCorrupted(Indicator[NoSettings]):
         """Recorded where there are corrupted clients."""
         return [Column("lambda_corrupted", "weight of corrupted clients")]
 
-    def observe(self, settings: NoSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: NoSettings, context: RoundContext) -> Observation:
         """Sum of lambda_i over the corrupted clients i; 0 in a round without any."""
-        corrupted, lambda_ = moment.federation.split.corrupted, moment.update.lambda_
+        corrupted, lambda_ = context.federation.split.corrupted, context.update.lambda_
         if not corrupted or lambda_ is None:
             return Observation()
-        weights = zip(moment.cohort.clients, lambda_.tolist(), strict=True)
+        weights = zip(context.cohort.clients, lambda_.tolist(), strict=True)
         return Observation({"lambda_corrupted": sum((weight for i, weight in weights if i in corrupted), 0.0)})

@@ -17,10 +17,10 @@ from fedbench.indicators.base import (
     NOTHING,
     Column,
     Indicator,
-    Moment,
     Observation,
-    RoundMoment,
+    RoundContext,
     Rows,
+    RunContext,
     register_indicator,
 )
 from fedbench.models import FlatModel
@@ -112,7 +112,7 @@ def loss_along(model: FlatModel, batches: Batches, direction: Tensor, steps: Seq
 
 
 class FlatnessSettings(Strict):
-    """When, and on how many images."""
+    """When to compute the spectrum, and on how many images."""
 
     hessian_every: Whole = 0
     """rounds between top Hessian eigenvalues, 0 for none; the last round is always one"""
@@ -148,38 +148,38 @@ class Flatness(Indicator[FlatnessSettings]):
             del form["hessian_samples"]
         return form
 
-    def observe(self, settings: FlatnessSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: FlatnessSettings, context: RoundContext) -> Observation:
         """The eigenvalues, where they are due."""
-        if not moment.due(settings.hessian_every):
+        if not context.due(settings.hessian_every):
             return NOTHING
-        values = _spectrum(moment, EIGENVALUES, settings.hessian_samples).values
+        values = _spectrum(context, EIGENVALUES, settings.hessian_samples).values
         ratio = values[0] / values[-1] if values[-1] else None
         return Observation({"hessian_top1": values[0], "hessian_top5": values[-1], "hessian_top1_top5": ratio})
 
-    def conclude(self, settings: FlatnessSettings, moment: Moment) -> Mapping[str, Rows]:
+    def conclude(self, settings: FlatnessSettings, context: RunContext) -> Mapping[str, Rows]:
         """Test loss of gamma * w for a range of gammas; training loss along the top eigenvector."""
         if not settings.landscape:
             return {}
-        scores = [(gamma, moment.score(gamma * moment.w)) for gamma in RESCALINGS]
-        top = _spectrum(moment, 1, settings.hessian_samples).top
-        losses = loss_along(moment.model, training_batches(moment, settings.hessian_samples), top, STEPS)
+        scores = [(gamma, context.score(gamma * context.w)) for gamma in RESCALINGS]
+        top = _spectrum(context, 1, settings.hessian_samples).top
+        losses = loss_along(context.model, training_batches(context, settings.hessian_samples), top, STEPS)
         return {
             "rescaled": [(gamma, loss, accuracy) for gamma, (accuracy, loss) in scores],
             "landscape": list(zip(STEPS, losses, strict=True)),
         }
 
 
-def _spectrum(moment: Moment, k: int, samples: int) -> Spectrum:
+def _spectrum(context: RunContext, k: int, samples: int) -> Spectrum:
     """Of the global model as it is now; Lanczos iteration starts from the same vector in every round."""
-    moment.model.load(moment.w, moment.buffers)
-    start = generator(moment.seed, "lanczos").standard_normal(len(moment.w))
-    return top_eigenvalues(moment.model, training_batches(moment, samples), k, start)
+    context.model.load(context.w, context.buffers)
+    start = generator(context.seed, "lanczos").standard_normal(len(context.w))
+    return top_eigenvalues(context.model, training_batches(context, samples), k, start)
 
 
-def training_batches(moment: Moment, samples: int) -> Batches:
+def training_batches(context: RunContext, samples: int) -> Batches:
     """A fixed draw of the clients' training samples, in batches."""
-    everything = np.sort(np.fromiter(chain.from_iterable(moment.federation.split.shards), np.int64))
-    order = generator(moment.seed, "hessian").permutation(everything)[:samples]
-    train = moment.federation.train
+    everything = np.sort(np.fromiter(chain.from_iterable(context.federation.split.shards), np.int64))
+    order = generator(context.seed, "hessian").permutation(everything)[:samples]
+    train = context.federation.train
     index = on_device(np.sort(order), train.labels.device)
     return [train.batch(part) for part in torch.split(index, BATCH)]

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
+from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundContext, register_indicator
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def heterogeneity_degree(shares: Floats) -> Floats:
 
 
 def partition_heterogeneity(counts: NDArray[np.int64]) -> dict[str, float]:
-    """How much the clients of a partition differ, from their class counts [n, C].
+    """Return how much the clients of a partition differ, from their class counts [n, C].
 
     label_distance: the mean over clients of the total variation distance 0.5 * sum_c |p_ic - p_c| between the class
     mix of a client and that of all data, from 0 (equal mixes) to below 1; size_variation: the standard deviation of
@@ -70,23 +70,23 @@ def _pearson(a: Floats, b: Floats) -> float | None:
 
 @register_indicator()
 class HeterogeneityCoherence(Indicator[NoSettings]):
-    """How close the cohort's class mix is to everybody's: under the weights used, and under data sizes."""
+    """How close the cohort's class mix is to that of all clients: under the weights used, and under data sizes."""
 
     name = "heterogeneity"
 
     def columns(self) -> Sequence[Column]:
-        """Always recorded."""
+        """Return columns that are recorded in every run."""
         return [
             Column(f"heterogeneity_{kind}{suffix}", f"heterogeneity {kind}{words}", short)
             for suffix, words, short in (("", "", "weights used"), ("_by_size", " by data sizes", "data sizes"))
             for kind in ("coherence", "cosine")
         ]
 
-    def observe(self, settings: NoSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: NoSettings, context: RoundContext) -> Observation:
         """Both weightings of the same cohort."""
-        counts, values = moment.federation.split.class_counts, dict[str, float | None]()
-        shares, overall = class_shares(counts)[list(moment.cohort.clients)], counts.sum(0) / counts.sum()
-        for suffix, weights in (("", moment.update.lambda_), ("_by_size", moment.cohort.p)):
+        counts, values = context.federation.split.class_counts, dict[str, float | None]()
+        shares, overall = class_shares(counts)[list(context.cohort.clients)], counts.sum(0) / counts.sum()
+        for suffix, weights in (("", context.update.lambda_), ("_by_size", context.cohort.p)):
             if weights is None:
                 continue
             value, cosine = heterogeneity_coherence(weights.to("cpu", torch.float64).numpy(), shares, overall)

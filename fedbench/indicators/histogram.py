@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from fedbench.indicators.base import Indicator, Moment, NoSettings, Rows, register_indicator
+from fedbench.indicators.base import Indicator, NoSettings, Rows, RunContext, register_indicator
 
 BINS = 101  # odd, so that one bin is centred on zero
 
@@ -17,9 +17,9 @@ class Histogram(Indicator[NoSettings]):
     name = "histogram"
     final_tables = {"histogram": ("left", "right", "count")}
 
-    def conclude(self, settings: NoSettings, moment: Moment) -> Mapping[str, Rows]:
-        """Bins of one width."""
-        w = moment.w.to("cpu", torch.float64).numpy()
+    def conclude(self, settings: NoSettings, context: RunContext) -> Mapping[str, Rows]:
+        """Count the parameters in bins of equal width."""
+        w = context.w.to("cpu", torch.float64).numpy()
         reach = float(np.abs(w).max())
         counts, edges = np.histogram(w, BINS, (-reach, reach))
         return {"histogram": list(zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True))}

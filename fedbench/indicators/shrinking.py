@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundMoment, register_indicator
+from fedbench.indicators.base import Column, Indicator, NoSettings, Observation, RoundContext, register_indicator
 
 
 class Shrinking(NamedTuple):
@@ -43,9 +43,9 @@ class ShrinkingTerms(Indicator[NoSettings]):
             Column("norm_w", "norm of the global model", file="rounds"),
         )
 
-    def observe(self, settings: NoSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: NoSettings, context: RoundContext) -> Observation:
         """The terms of this round's update."""
-        cohort, update = moment.cohort, moment.update
+        cohort, update = context.cohort, context.update
         if update.lambda_ is None:  # all that is known of the rule is where it led
             terms = shrinking(cohort.w, update.w, 1.0, 1.0)
         else:

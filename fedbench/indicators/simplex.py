@@ -1,11 +1,11 @@
 """The loss over the weights of three clients: the paper's toy example."""
 
 from fedbench.base.fields import Count, Strict, Whole
-from fedbench.indicators.base import NOTHING, Indicator, Observation, RoundMoment, Row, register_indicator
+from fedbench.indicators.base import NOTHING, Indicator, Observation, RoundContext, Row, register_indicator
 
 
 class SimplexSettings(Strict):
-    """When, and how finely."""
+    """When to compute the landscape over weights, and on how fine a grid."""
 
     simplex_every: Whole = 0
     """rounds between loss landscapes over the weights of three clients, 0 for none; the last round is always one"""
@@ -37,14 +37,14 @@ class Simplex(Indicator[SimplexSettings]):
             del form["simplex_grid"]
         return form
 
-    def observe(self, settings: SimplexSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: SimplexSettings, context: RoundContext) -> Observation:
         """The landscape, where it is due."""
-        if not moment.due(settings.simplex_every):
+        if not context.due(settings.simplex_every):
             return NOTHING
-        rows, grid, cohort = list[Row](), settings.simplex_grid, moment.cohort
+        rows, grid, cohort = list[Row](), settings.simplex_grid, context.cohort
         for i in range(grid + 1):
             for j in range(grid + 1 - i):
                 weights = (i / grid, j / grid, (grid - i - j) / grid)
-                accuracy, loss = moment.score(cohort.combine(cohort.W.new_tensor(weights)))
+                accuracy, loss = context.score(cohort.combine(cohort.W.new_tensor(weights)))
                 rows.append((*weights, loss, accuracy))
         return Observation(tables={"simplex": rows})

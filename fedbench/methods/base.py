@@ -42,12 +42,12 @@ class MethodSettings(Strict):
 
     @property
     def proxy_use(self) -> ProxyUse:
-        """Whether the method needs the server's proxy data, and their labels."""
+        """Return whether the method needs the server's proxy data, and their labels."""
         return "none"
 
     @property
     def proxy_as_client(self) -> bool:
-        """Whether the proxy set takes part in every round as one more client."""
+        """Return whether the proxy set takes part in every round as one more client."""
         return False
 
     @property
@@ -62,7 +62,7 @@ class MethodSettings(Strict):
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """What clients have to tell of their data, beyond their models and data sizes."""
+        """Return what clients report about their data, beyond their models and data sizes."""
         return ()
 
     @property
@@ -71,7 +71,7 @@ class MethodSettings(Strict):
         return (0, 0)
 
     def check(self, cohort: int) -> str | None:
-        """What speaks against these settings with so many clients in a round, if anything."""
+        """Return what is wrong with these settings for a number of clients in a round; None if nothing is."""
         return None
 
     def canonical(self) -> dict[str, object]:
@@ -96,7 +96,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What the server had the cohort do in one round: steps of SGD by each client [m], float64, and their recipe."""
+    """The local training of one round: the number of SGD steps of each client [m], float64, and their settings."""
 
     steps: Tensor
     epochs: int
@@ -124,7 +124,7 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class Cohort:
-    """What the server holds after local training in one round; rows are sorted by client id.
+    """The input of an aggregation: the clients' models after local training in one round, sorted by client id.
 
     round 1-based; clients: ids [m]; p: data-size weights over the cohort [m], summing to 1;
     w: the global model before the round [P]; W: the clients' models [m, P]; B: their running statistics [m, Q];
@@ -244,7 +244,7 @@ class PathPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Update:
-    """What a method makes of a cohort: the new global model and what to record of it.
+    """The result of an aggregation: the new global model, and what to record about it.
 
     `lambda_` are the clients' weights [m], on the simplex; None for a rule that gives a client no weight as a whole
     (it must then give `buffers` itself, unless bn=proxy). `average`: score the
@@ -294,12 +294,12 @@ class Method(ABC, Generic[S]):
         return {}
 
     def correction(self, state: State, client: int, w: Tensor) -> Correction | None:
-        """What `client` adds to its gradient when it starts from the global model w [P]."""
+        """Return what `client` adds to its gradient when it starts from the global model w [P]; None for nothing."""
         return None
 
     @abstractmethod
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
-        """The new global model."""
+        """Return the new global model of a cohort, without side effects."""
 
 
 METHODS: Registry[type[Method[Any]]] = Registry("method", home="fedbench.methods")
@@ -314,7 +314,7 @@ AGGREGATE = "aggregate(self, cohort, state, server)"
 
 
 def _not_a_method(method: type) -> str | None:
-    """What a class lacks of a method, if anything."""
+    """Return what a class lacks to be a method; None if it is one."""
     if not issubclass(method, Method):
         return "a method must be a subclass of Method"
     settings = getattr(method, "Settings", None)

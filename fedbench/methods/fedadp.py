@@ -11,7 +11,7 @@ from fedbench.methods.geometry import cosines, lengths, norm, project
 
 
 class FedAdpSettings(MethodSettings):
-    """How much angles count."""
+    """How strongly angles change the weights."""
 
     name: Literal["fedadp"] = "fedadp"
     alpha: NonNegative = 5.0

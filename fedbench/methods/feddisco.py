@@ -12,7 +12,7 @@ Discrepancy = Literal["kl", "l1", "l2", "cosine"]
 
 
 class FedDiscoSettings(MethodSettings):
-    """How much the discrepancy counts."""
+    """How strongly the discrepancy changes the weights."""
 
     name: Literal["feddisco"] = "feddisco"
     a: NonNegative = 0.5
@@ -24,7 +24,7 @@ class FedDiscoSettings(MethodSettings):
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """How many samples of each class a client has."""
+        """Return how many samples of each class a client has."""
         return ("class_counts",)
 
 
@@ -48,7 +48,7 @@ class FedDisco(Method[FedDiscoSettings]):
 
 
 def discrepancies(counts: Tensor, kind: Discrepancy) -> Tensor:
-    """How far each client's label distribution, of counts [m, C], is from the uniform one [m], float64."""
+    """Return how far each client's label distribution, of counts [m, C], is from the uniform one [m], float64."""
     shares = counts.to(torch.float64) / counts.sum(1, keepdim=True)
     C = shares.shape[1]
     if kind == "kl":

@@ -30,7 +30,7 @@ from fedbench.models import LayerGroups
 
 
 class FedLWSSettings(MethodSettings):
-    """How much to shrink what."""
+    """Which models are shrunk, and how strongly."""
 
     name: Literal["fedlws"] = "fedlws"
     inner: AnyMethod = FedAvgSettings()

@@ -8,7 +8,7 @@ from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State,
 
 
 class FedNovaSettings(MethodSettings):
-    """Nothing to set."""
+    """FedNova has no settings."""
 
     name: Literal["fednova"] = "fednova"
 

@@ -15,7 +15,7 @@ EPSILON = 1e-8  # added to each norm, as in the authors' release
 
 
 class FedVGSettings(MethodSettings):
-    """Whose gradients are compared: those of whole models, or those of each layer."""
+    """Which gradients are compared: those of whole models, or those of each layer."""
 
     name: Literal["fedvg"] = "fedvg"
     groups: LayerGroups | None = None

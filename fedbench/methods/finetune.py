@@ -46,11 +46,11 @@ class FinetuneSettings(MethodSettings):
 
     @property
     def trains(self) -> bool:
-        """Whether there is anything to do on the server."""
+        """Return whether the server trains at all."""
         return self.epochs > 0 and self.steps != 0
 
     def rate(self, cohort: Cohort) -> float:
-        """The learning rate."""
+        """Return the server's learning rate."""
         return cohort.work.first_lr if self.lr is None else self.lr
 
     def optimiser(self, flat: torch.nn.Parameter, cohort: Cohort, state: State) -> Optimiser:

@@ -7,7 +7,7 @@ from fedbench.methods.base import Cohort, Method, MethodSettings, Server, State,
 
 
 class FixedGammaSettings(MethodSettings):
-    """A constant."""
+    """The constant shrinking factor."""
 
     name: Literal["fixed_gamma"] = "fixed_gamma"
     gamma: Positive = 0.95

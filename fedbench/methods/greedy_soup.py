@@ -11,7 +11,7 @@ from fedbench.methods.finetune import TEACHER_BATCH
 
 
 class GreedySoupSettings(MethodSettings):
-    """Nothing to set."""
+    """The greedy soup has no settings."""
 
     name: Literal["greedy_soup"] = "greedy_soup"
 

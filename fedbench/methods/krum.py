@@ -11,7 +11,7 @@ from fedbench.methods.robust import Needs, RobustSettings, ascending, seen, squa
 
 
 class KrumSettings(RobustSettings):
-    """How many models are kept."""
+    """How many models are selected."""
 
     name: Literal["krum"] = "krum"
     keep: Count | None = 1

@@ -11,7 +11,7 @@ from fedbench.models import LayerGroups
 
 
 class LDawaSettings(MethodSettings):
-    """What a layer is."""
+    """What counts as a layer."""
 
     name: Literal["l_dawa"] = "l_dawa"
     groups: LayerGroups = "module"

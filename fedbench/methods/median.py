@@ -7,7 +7,7 @@ from fedbench.methods.robust import RobustSettings, coordinate_update, middle, m
 
 
 class MedianSettings(RobustSettings):
-    """Only mixing uses f."""
+    """The settings of the mixing, which alone uses f."""
 
     name: Literal["median"] = "median"
 

@@ -20,7 +20,7 @@ class Optimiser(Protocol):
     """Takes steps along its parameters' gradients."""
 
     def ahead(self, rates: Sequence[float]) -> Sequence[Tensor]:
-        """What the next steps need, for a learning rate each."""
+        """Return what the next steps need, for one learning rate each."""
 
     def step(self, numbers: Tensor) -> None:
         """Take one step, all of it in place."""

@@ -10,7 +10,7 @@ LEAST_LOSS = 1e-10  # keeps F^(q - 1) finite, as in its authors' release
 
 
 class QFedAvgSettings(MethodSettings):
-    """How fair."""
+    """How much fairness weighs."""
 
     name: Literal["qfedavg"] = "qfedavg"
     q: NonNegative = 0.1

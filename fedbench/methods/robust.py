@@ -31,7 +31,10 @@ MINORITY = Needs(2, 1)
 
 
 class RobustSettings(MethodSettings):
-    """What all robust rules take. Sizes of data play no part, unless a rule says so: a client may lie about its own."""
+    """The settings of all robust rules.
+
+    Data sizes are not used, unless a rule says so: a client may misreport its own.
+    """
 
     f: Annotated[float, Field(ge=0, lt=0.5)] = 0.2
     """share of the cohort that is assumed to be corrupt; their number is rounded"""
@@ -42,7 +45,7 @@ class RobustSettings(MethodSettings):
 
     @property
     def needed(self) -> Needs | None:
-        """What the rule and the step before it need; None if neither uses f."""
+        """Return the share that the rule, or the step before it, assumes to be corrupt; None if neither uses f."""
         return self.needs or (MINORITY if self.pre == "nnm" else None)
 
     def corrupt(self, m: int) -> int:
@@ -50,7 +53,7 @@ class RobustSettings(MethodSettings):
         return round(self.f * m)
 
     def check(self, cohort: int) -> str | None:
-        """Whether the rule is defined for so many clients."""
+        """Return whether the rule is defined for so many clients."""
         if self.needed is None:
             return None
         (times, plus), f = self.needed, self.corrupt(cohort)

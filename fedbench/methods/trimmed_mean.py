@@ -7,7 +7,7 @@ from fedbench.methods.robust import MINORITY, RobustSettings, coordinate_update,
 
 
 class TrimmedMeanSettings(RobustSettings):
-    """What is trimmed."""
+    """How many values are trimmed."""
 
     name: Literal["trimmed_mean"] = "trimmed_mean"
     needs = MINORITY

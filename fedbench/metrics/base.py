@@ -23,7 +23,7 @@ EARLY = 0.1  # the share of all rounds that "early" means
 
 
 class TrialData(Protocol):
-    """What a metric may look at."""
+    """The data of a trial that a metric may read."""
 
     @property
     def summary(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""One figure: the grid of panels, the legend beside it, the files. Colour-blind-safe, labelled, one style for all."""
+"""Figures: the grid of panels, the legend beside it, the files; one style for all, fit for colour-blind readers."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fedbench.analysis.values import Trials, finished
 from fedbench.base.files import write_bytes
-from fedbench.render.plots.base import ColourPlot, Plot, QuantityPlot, Scene
+from fedbench.render.plots.base import ColourPlot, PanelData, Plot, QuantityPlot
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import Label, named, short
 from fedbench.specs.parts import PlotSpec
@@ -41,7 +41,7 @@ ENTRY = 0.2  # inches that an entry of the legend takes
 
 
 def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, stem: Path) -> list[Path]:
-    """Draw one figure in all formats; returns the files (none if there is nothing to show)."""
+    """Draw a figure in all formats and return the files; none if there is nothing to show."""
     with drawn(study, trials, spec) as made:
         return save(*made, stem) if made else []
 
@@ -50,10 +50,10 @@ def draw(study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec, 
 def drawn(
     study: ScaledStudy, trials: Mapping[str, StoredTrial], spec: PlotSpec
 ) -> "Iterator[tuple[Figure, Any] | None]":
-    """One figure and its axes, in our style; None if there is nothing to show."""
+    """Yield a figure and its axes; None if there is nothing to show."""
     plot = cast(Plot, spec)
     panels = panels_of(study, trials, plot)
-    parts = plot.parts(Scene(study, trials, [cell for _, cells in panels for cell in cells], None))
+    parts = plot.parts(PanelData(study, trials, [cell for _, cells in panels for cell in cells], None))
     if not panels or not parts:
         yield None
         return
@@ -61,14 +61,14 @@ def drawn(
     with canvas(len(panels) * len(parts), wide, plot.size, _shared(plot, len(parts))) as (figure, axes):
         for ax, ((title, cells), part) in zip(axes.flat, product(panels, parts), strict=False):
             ax.set_title(title, fontsize=9)
-            plot.draw(ax, Scene(study, trials, cells, part))
+            plot.draw(ax, PanelData(study, trials, cells, part))
         _legend(figure, axes.flat, plot)
-        below(figure, plot.note([Scene(study, trials, cells, None) for _, cells in panels]))
+        below(figure, plot.note([PanelData(study, trials, cells, None) for _, cells in panels]))
         yield figure, axes
 
 
 def _shared(plot: Plot, parts: int) -> Sharing:
-    """Which panels have the same y axis: those that show the same quantity."""
+    """Return which panels share a y axis: those that show the same quantity."""
     if not isinstance(plot, QuantityPlot) or not plot.share_y:
         return "none"
     return "col" if plot.parts_differ and parts > 1 else "all"
@@ -76,9 +76,9 @@ def _shared(plot: Plot, parts: int) -> Sharing:
 
 @contextmanager
 def canvas(panels: int, wide: int, size: tuple[float, float], shared: Sharing) -> "Iterator[tuple[Figure, Any]]":
-    """A figure and its axes [tall, wide] for so many panels of a size in inches, in our style.
+    """Yield a figure and its axes [rows, columns] for a number of panels of a size in inches.
 
-    It is none of pyplot's: a notebook's own figures and its way to show them stay as they are.
+    The figure is not one of pyplot's: a notebook's own figures, and the way it shows them, stay as they are.
     """
     import matplotlib  # a second to import: not before the trials have run
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ def canvas(panels: int, wide: int, size: tuple[float, float], shared: Sharing) -
 
 
 def panels_of(study: ScaledStudy, trials: Trials, plot: Plot) -> list[tuple[str, list[Cell]]]:
-    """(title, cells) of every panel that has anything to show."""
+    """Return the title and the cells of every panel that has anything to show."""
     chosen = study.select(plot.where)
     panels = []
     for labels in product(*(study.labels(axis, plot.where) for axis in plot.panels)):
@@ -106,12 +106,12 @@ def panels_of(study: ScaledStudy, trials: Trials, plot: Plot) -> list[tuple[str,
 
 
 def _title(labels: Mapping[str, Label]) -> str:
-    """What a panel shows: numbers with the name of their axis, words as they are."""
+    """Return the title of a panel: numbers with the name of their axis, words alone."""
     return ", ".join(named(axis, label) for axis, label in labels.items())
 
 
 def _legend(figure: "Figure", axes: Any, plot: Plot) -> None:
-    """One legend for all panels, beside them; where it is longer than they are, in columns, in a wider figure."""
+    """Add one legend for all panels, beside them; a long legend has several columns in a wider figure."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -128,13 +128,16 @@ def _legend(figure: "Figure", axes: Any, plot: Plot) -> None:
 
 
 def below(figure: "Figure", note: str) -> None:
-    """A small line below all panels."""
+    """Add a small line below all panels."""
     if note:
         figure.supxlabel(fill(note, int(figure.get_figwidth() * LETTERS)), fontsize=7, color="0.35", x=0.01, ha="left")
 
 
 def save(figure: "Figure", axes: Any, stem: Path) -> list[Path]:
-    """Write all formats; the others keep the layout that was found for the first, since finding it takes longest."""
+    """Write all formats and return their paths.
+
+    The layout that was found for the first is kept, since finding it is slow.
+    """
     for ax in axes[:, 1:].flat:
         if ax.get_shared_y_axes().joined(ax, axes[0, 0]):
             ax.set_ylabel("")  # it stands at the left

@@ -1,4 +1,4 @@
-"""The diagram of ranks as a plot beside the others: mean ranks on a line, and who cannot be told apart."""
+"""The diagram of ranks: mean ranks on a line; bars join competitors that cannot be told apart."""
 
 import math
 from pathlib import Path
@@ -17,7 +17,7 @@ WIDTH, ROW = 6.2, 0.2  # inches
 
 
 def draw_ranks(ranks: Ranks, folder: Path) -> list[Path]:
-    """Write ranks.png, .svg and .pdf; nothing of fewer than two cells that have all competitors."""
+    """Write ranks.png, .svg and .pdf and return the paths; none if fewer than two cells have all competitors."""
     if ranks.mean.cells < 2:
         return []
     groups = alike(ranks.ahead)
@@ -29,7 +29,7 @@ def draw_ranks(ranks: Ranks, folder: Path) -> list[Path]:
 
 
 def explained(ranks: Ranks) -> str:
-    """What the diagram shows."""
+    """Return the caption of the diagram."""
     bars = f"bars join who cannot be told apart (5 %, Holm over pairs{f'; {ranks.too_few}' if ranks.too_few else ''})"
     by = "" if ranks.value == "test_accuracy" else f" by {ranks.by}"
     return f"mean rank{by} over {ranks.mean.cells} cell{'s' if ranks.mean.cells != 1 else ''}, 1 is best; {bars}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """What is stored of a study. Frames are made when they are asked for, and kept.
+    """The stored results of a study. Frames are computed when they are first used.
 
     What is asked for beyond its own names, such as `results["seed"]` or `results.groupby("seed")`, goes to `rounds`,
     which is what `fedbench.load` gave before.
@@ -40,12 +40,12 @@ class Results:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """Every round of every trial, with its place on the axes, seed and hash in front."""
+        """Every round of every trial, with its labels on the axes, seed and hash in front."""
         return rounds_frame(self.study, self.stored)
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """A row a trial, with how it ended, its scores (fractions) and its cost."""
+        """A row for each trial: how it ended, its scores (fractions) and its cost."""
         return trials_frame(self.study, self.stored)
 
     @cached_property
@@ -55,17 +55,17 @@ class Results:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """A row a place of a table: mean, spread, interval, difference to the baseline, cost."""
+        """A row for each cell of a table: mean, spread, interval, difference to the baseline, cost."""
         return cells_frame(self.study, self._filled)
 
     @cached_property
     def claims(self) -> pd.DataFrame:
-        """A row a claim and place: evidence with its interval, and the verdict."""
+        """A row for each claim and point: evidence with its interval, and the verdict."""
         return claims_frame(self._findings)
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table by its name, as it stands in the paper: the mean in every column."""
+        """Every table by its name, in the paper's layout: the mean in every column."""
         specs = self.study.study.tables
         return {name: layout(specs[name], filled, *noted(specs[name], filled)) for name, filled in self._filled.items()}
 
@@ -87,7 +87,7 @@ class Results:
     def model(
         self, hash_: str | None = None, *, only: Mapping[str, Any] | None = None, seed: int | None = None
     ) -> "nn.Module":
-        """The final model of one trial, which `study --save-model` keeps: a plain module on the CPU, in eval mode.
+        """Return the final model of one trial, stored by `study --save-model`: a module on the CPU, in eval mode.
 
         hash_: the trial's hash, or its first characters; or only, seed: the trial's place on the axes, such as
         {"method": "FedAvg", "data.alpha": 0.1}, and its seed, as far as they are needed to tell it from the others.
@@ -110,7 +110,7 @@ class Results:
         return loaded_model(trial.model, config)
 
     def _named(self, hash_: str | None, only: Mapping[str, Any], seed: int | None) -> dict[str, TrialConfig]:
-        """The trials of the study that have this hash, these labels and this seed, as far as they are given."""
+        """Return the trials of the study that have this hash, these labels and this seed, as far as they are given."""
         for axis in only:
             if axis not in self.study.axes:
                 raise UserError(f"model: {unknown('axis', axis, self.study.axes)}")
@@ -140,7 +140,7 @@ class Results:
         return f"<fedbench.Results of {self.study.name}, {self._title}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: tables, claims, and trials that went wrong."""
+        """Return the tables, the claims and the trials that failed or diverged, as HTML for a notebook."""
         report = StudyReport(self.study, self.stored, self._filled, self._findings)
         sheets = [table.sheet for table in report.own_tables] + ([report.claims_sheet] if report.claims_sheet else [])
         wrong = [trouble.sentence for trouble in troubles(self.study, self.stored)]
@@ -148,7 +148,7 @@ class Results:
         return "\n".join([f"<h4>{escape(self._title)}</h4>", *map(_table, sheets), *_list(lines)])
 
     def __getattr__(self, name: str) -> Any:
-        """What the frame of all rounds has."""
+        """Return the attribute of the data frame of all rounds."""
         if name.startswith("_"):
             raise AttributeError(name)
         try:
@@ -164,7 +164,7 @@ class Results:
 
 
 def _table(sheet: Sheet) -> str:
-    """A sheet in HTML, numbers to the right, the best in bold."""
+    """Return a sheet as HTML, numbers to the right, the best in bold."""
     sides = ["right" if numeric else "left" for numeric in sheet.numeric]
     rows = [_row("th", map(escape, sheet.heads), sides)]
     rows += [_row("td", row, sides) for row in sheet.texts(_entry, escape)]

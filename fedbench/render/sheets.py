@@ -1,4 +1,4 @@
-"""A table as people read it, and the same table in Markdown and in LaTeX; a study's and a search's alike."""
+"""Sheets: tables as texts, with a caption and remarks, and their form in Markdown and LaTeX."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ LATEX = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A number in a table, as text: its spread where it has one, what stands behind it, whether it is the best.
+    """A number in a sheet as text: its spread if it has one, the text behind it, whether it is the best.
 
     mark: a sign right after the number and its spread, which the caption explains.
     """
@@ -41,14 +41,14 @@ class Entry:
     mark: str = ""
 
     def text(self, pm: str = " ± ", bold: tuple[str, str] = ("", "")) -> str:
-        """All of it in one."""
+        """Return everything as one text."""
         written = self.number + (f"{pm}{self.spread}" if self.spread else "") + self.mark + self.rest
         return written.join(bold) if self.best else written
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Heads and rows of a table, and what must be known to read it, in lines; text columns have no Entry."""
+    """A table as texts: heads, rows, a caption, and remarks in lines; the cells of text columns are no Entry."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str | Entry]]
@@ -65,12 +65,12 @@ class Sheet:
         return [any(isinstance(cell, Entry) for cell in column) for column in zip(*self.rows, strict=True)]
 
     def texts(self, write: Callable[[Entry], str], escape: Callable[[str], str] = str) -> list[list[str]]:
-        """All rows as texts."""
+        """Return all rows as texts."""
         return [[write(cell) if isinstance(cell, Entry) else escape(cell) for cell in row] for row in self.rows]
 
 
 def markdown(sheet: Sheet) -> str:
-    """The caption, the table with numbers to the right, and the remarks."""
+    """Return the caption, the table with numbers to the right, and the remarks."""
     rows = sheet.texts(lambda entry: entry.text(bold=("**", "**")), _markdown_text)
     heads = [_markdown_text(head) for head in sheet.heads]
     widths = [max(3, *map(len, column)) for column in zip(heads, *rows, strict=True)]
@@ -88,10 +88,10 @@ def markdown(sheet: Sheet) -> str:
 
 
 def latex(sheet: Sheet, label: str) -> str:
-    r"""A float with caption and label, for \input, which needs the packages booktabs and siunitx.
+    r"""Return a float with caption and label, for \input, which needs the packages booktabs and siunitx.
 
-    Numbers with their spreads stand in columns of siunitx, which align them at their points and can be told how to set
-    them (\sisetup). What else belongs to a number, such as an interval, stands in a column of texts to its right.
+    Numbers with their spreads are in columns of siunitx, which aligns them at their points, and which \sisetup
+    configures. Other parts of a number, such as an interval, are in a column of texts to its right.
     """
     columns = [list(cells) for cells in zip(*sheet.rows, strict=True)]
     kinds = [_Column.of(cells) for cells in columns]
@@ -168,19 +168,19 @@ def _plain(cell: str | Entry) -> str:
 
 
 def _size(sheet: Sheet) -> str:
-    """The size of letters at which a row has room in a line, as far as can be told from their number."""
+    """Return the font size at which a row fits into a line, by the number of its letters."""
     rows = [sheet.heads, *sheet.texts(Entry.text)]
     letters = sum(min(LONG, max(map(len, column))) for column in zip(*rows, strict=True))
     return next((size for size, most in SIZES.items() if letters <= most), SMALLEST)
 
 
 def _minus(text: str) -> str:
-    """Signs as LaTeX sets them in formulas."""
+    """Return a text with its signs as LaTeX sets them in formulas."""
     return "".join(f"${c}$" if c in "+-" else LATEX.get(c, c) for c in text)
 
 
 def over_seeds(seeds: Sequence[int], *, shown: Beside | None) -> str:
-    """What a number is, what stands beside it if anything does, and of how many seeds."""
+    """Return what a number is, what stands beside it, and over which seeds."""
     listed = ", ".join(map(str, seeds))
     if len(seeds) == 1:
         return f"one seed ({listed})"
@@ -188,7 +188,7 @@ def over_seeds(seeds: Sequence[int], *, shown: Beside | None) -> str:
 
 
 def latex_text(text: str) -> str:
-    """A text in which LaTeX sees no commands."""
+    """Return a text with LaTeX's special characters escaped."""
     return "".join(LATEX.get(character, character) for character in text)
 
 

@@ -1,4 +1,4 @@
-"""How a line looks: colour, dash and marker, from its name alone, so that a method looks alike in every figure."""
+"""The look of a line: colour, dash and marker follow from its label, so that a method looks alike in every figure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -45,10 +45,10 @@ KNOWN = (
 
 
 def slots(labels: Sequence[Label]) -> Mapping[Label, int]:
-    """A slot for every label: words by their name, numbers (which have an order) by their place.
+    """Return a slot for every label: for words by their name, for numbers (which have an order) by their position.
 
-    A word that is not known here has the slot that its letters say or, where another line of the same figure has that
-    one, the next that is free.
+    A word that is not in KNOWN has the slot given by a hash or, if that is taken by another line of the figure, the
+    next free one.
     """
     if not all(isinstance(label, str) for label in labels):
         return {label: position for position, label in enumerate(labels)}
@@ -62,11 +62,11 @@ def slots(labels: Sequence[Label]) -> Mapping[Label, int]:
 
 
 def colour_of(slot: int) -> str:
-    """A slot's colour."""
+    """Return the colour of a slot."""
     return COLOURS[slot % len(COLOURS)]
 
 
 def number_of(slot: int, kinds: int) -> int:
-    """Which of so many dashes or markers a slot has: another one where the colours begin again."""
+    """Return which of `kinds` dashes or markers a slot has; it changes where the colours begin again."""
     again, colour = divmod(slot, len(COLOURS))
     return (colour - again) % kinds

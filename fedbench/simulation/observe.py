@@ -11,7 +11,7 @@ from torch import Tensor
 from fedbench.base.errors import UserError, describe_error
 from fedbench.base.plugins import blame
 from fedbench.data.samples import Samples
-from fedbench.indicators import INDICATORS, Indicator, Moment, RoundMoment
+from fedbench.indicators import INDICATORS, Indicator, RoundContext, RunContext
 from fedbench.indicators.base import Observation, Rows
 from fedbench.methods import Cohort, Update
 from fedbench.simulation.compute import exact
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def observe(record: Record, simulation: "Simulation", cohort: Cohort, update: Update, buffers: Tensor) -> Record:
     """Add to a record what the indicators record of the round, whose new model is update.w [P] with `buffers` [Q]."""
-    moment = RoundMoment(**_context(simulation, record.round, update.w, buffers), cohort=cohort, update=update)
+    context = RoundContext(**_context(simulation, record.round, update.w, buffers), cohort=cohort, update=update)
     values, tables = dict(record.indicators), dict(record.tables)
     for _, indicator in INDICATORS.items():
         with _named(indicator, "observe"):
-            seen = indicator.observe(simulation.config.indicators, moment)
+            seen = indicator.observe(simulation.config.indicators, context)
         if problem := _problem(indicator, seen):
             raise UserError(f"indicator '{indicator.name}': observe {problem}")
         _check(indicator, "column", seen.values, {column.name for column in indicator.columns()})
@@ -48,9 +48,9 @@ def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], R
     tables, state = dict[str, tuple[tuple[str, ...], Rows]](), simulation.state
     with exact(simulation.config.run, simulation.device):
         for _, indicator in INDICATORS.items():
-            moment = Moment(**_context(simulation, state.round, state.model, state.buffers))
+            context = RunContext(**_context(simulation, state.round, state.model, state.buffers))
             with _named(indicator, "conclude"):
-                seen = indicator.conclude(simulation.config.indicators, moment)
+                seen = indicator.conclude(simulation.config.indicators, context)
             if problem := _table_problem(seen, indicator.final_tables):
                 raise UserError(f"indicator '{indicator.name}': conclude {problem}")
             _check(indicator, "final table", seen, indicator.final_tables)
@@ -59,7 +59,7 @@ def final_tables(simulation: "Simulation") -> dict[str, tuple[tuple[str, ...], R
 
 
 def _context(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) -> dict[str, Any]:
-    """The fields of a `Moment` for a model w [P] with running statistics [Q]."""
+    """The fields of a `RunContext` for a model w [P] with running statistics [Q]."""
     config, federation = simulation.config, simulation.federation
 
     def predict(w: Tensor, buffers: Tensor, samples: Samples = federation.test) -> Iterator[tuple[Tensor, Tensor]]:

@@ -10,12 +10,12 @@ from fedbench.specs.parameters import MISSING, look_up
 
 
 def counted(changes: Settings) -> Settings:
-    """The changes that make another study or search of it: where it runs changes no result."""
+    """Return the changes that make another study or search; where trials run does not."""
     return {key: value for key, value in changes.items() if key != "run"}
 
 
 def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], path: str = "") -> None:
-    """Refuse a change of a seed, of a whole group of settings, and of a key that all points of an axis set.
+    """Refuse changes of a seed, of a whole group of settings, and of a key that all points of an axis set.
 
     `axes`: for each, the settings of its points.
     """

@@ -39,7 +39,7 @@ RESERVED = {
 
 
 def check_study(stem: str, study: Study) -> None:
-    """Everything that can be wrong with a study file whatever the scale."""
+    """Raise ConfigError for anything that is wrong with a study file at any scale."""
     for axis in {key for grid in _grids(study) for key in grid}:
         if axis == "seed":
             raise ConfigError(f"{stem}: grid.seed: name seeds under seeds")
@@ -65,7 +65,7 @@ def check_study(stem: str, study: Study) -> None:
 
 
 def _check_bases(stem: str, study: Study) -> None:
-    """What every point of an axis sets, the base sets in vain: an axis that a scale has, too."""
+    """Refuse base settings that every point of an axis, or of a scale's axis, overrides."""
     for name, scale in study.scales.items():
         base = merge(nest(study.base, stem), nest(scale.base, stem))
         for axis, points in {**study.grid, **scale.grid}.items():
@@ -77,7 +77,7 @@ def _check_bases(stem: str, study: Study) -> None:
 
 
 def _check_points(stem: str, study: Study) -> None:
-    """No two axes set the same key, for one of them would be labelled with what it does not do; and none a seed."""
+    """Refuse two axes that set the same key, since one would have no effect, and axes that set the seed."""
     for scale in study.scales.values():
         owners: dict[str, str] = {}
         for axis, points in {**study.grid, **scale.grid}.items():
@@ -90,7 +90,7 @@ def _check_points(stem: str, study: Study) -> None:
 
 
 def _check_sources(stem: str, study: Study) -> None:
-    """What differs between the trials of a row of variance components must be a source that the study names."""
+    """Refuse variance components whose rows have trials that differ in a setting that is not a source."""
     if study.variance is None:
         return
     rows, sources = study.variance.rows, set(study.variance.sources.values())
@@ -108,7 +108,7 @@ def _check_sources(stem: str, study: Study) -> None:
 
 
 def _check_baseline(stem: str, study: Study) -> None:
-    """Who compares needs something to compare with."""
+    """Refuse tables and claims that compare with a baseline where the study has none."""
     for name, table in study.tables.items():
         if table.show != "value" and not study.baseline:
             raise ConfigError(f"{stem}: tables.{name}: show = {table.show!r} needs a baseline; give the study one")
@@ -126,13 +126,13 @@ def _grids(study: Study) -> list[Mapping[str, Iterable[Label]]]:
 
 
 def known_labels(study: Study) -> dict[str, list[Label]]:
-    """The labels of every axis, at all scales."""
+    """Return the labels of every axis, over all scales."""
     axes = {axis for grid in _grids(study) for axis in grid}
     return {axis: [label for grid in _grids(study) for label in grid.get(axis, [])] for axis in sorted(axes)}
 
 
 def _check_labels(stem: str, study: Study) -> None:
-    """Every axis and label that a table, plot, claim, exception or the baseline names must be there, at some scale."""
+    """Refuse axes and labels that exist at no scale in tables, plots, claims, exceptions and the baseline."""
     known = known_labels(study)
     wheres = {f"tables.{name}": table.where for name, table in study.tables.items()}
     wheres |= {f"plots.{name}": plot.where for name, plot in study.plots.items()}
@@ -151,7 +151,7 @@ def _check_labels(stem: str, study: Study) -> None:
 
 
 def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
-    """(where it stands, axes and labels) of everything that names any."""
+    """Yield the axes and labels that each part of the file names, and the path of that part."""
     yield from ((f"skip.{number}", where) for number, where in enumerate(study.skip, start=1))
     yield "baseline", {axis: [label] for axis, label in study.baseline.items()}
     yield "ranks", {study.ranks.axis: []} if study.ranks else {}

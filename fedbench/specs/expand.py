@@ -213,7 +213,7 @@ def _check_axes(study: ScaledStudy) -> None:
 
 
 def _check_leftovers(study: ScaledStudy) -> None:
-    """Where a table or plot shows one cell, every axis that has several values there must be one that it names."""
+    """Refuse tables and plots that show one cell but leave out an axis with several values."""
     parts = [
         (f"tables.{name}", "rows or columns", table.axes, table.where) for name, table in study.study.tables.items()
     ]

@@ -21,7 +21,7 @@ def built_in(folder: str) -> dict[str, Path]:
 
 
 def path_of(folder: str, name: str, what: str) -> Path:
-    """Where a built-in file (by its name) or a user's (by its path) is."""
+    """Return the path of a file that is named by its built-in name or its path; UserError if there is none."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path

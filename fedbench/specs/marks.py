@@ -53,6 +53,6 @@ def _marks(study: Study, labels: Labels, metric: str, table: str | None) -> Iter
 
 
 def _fits(rule: MarkRule, labels: Labels, metric: str, table: str | None) -> bool:
-    """Whether a rule is about a place."""
+    """Return whether a rule is about a place."""
     here = all(labels.get(axis) in wanted for axis, wanted in rule.where.items())
     return here and (not rule.tables or table in rule.tables) and (not rule.values or metric in rule.values)

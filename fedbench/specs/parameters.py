@@ -161,7 +161,7 @@ class Parameter:
         return trial.suggest_float(self.name, low, high, log=self.kind == "loguniform")
 
     def contains(self, value: Any) -> bool:
-        """Whether a search could suggest this value."""
+        """Return whether a search could suggest this value."""
         if self.kind == "choice":
             return value in self.values
         if not isinstance(value, int | float):
@@ -191,7 +191,7 @@ def parameters_in(specs: Mapping[str, Sequence[ParameterSpec]], where: str) -> l
 
 
 def _check_order(parameters: Sequence[Parameter], where: str) -> None:
-    """What never applies is an error: a condition on a later parameter, a range after one that always applies."""
+    """Refuse conditions on later parameters, and ranges that follow one that always applies."""
     for index, parameter in enumerate(parameters):
         earlier, later = parameters[:index], {other.key for other in parameters[index + 1 :]}
         if wrong_keys := [key for key in parameter.when if key in later and key != parameter.key]:

@@ -40,13 +40,13 @@ CurveName = Annotated[str, AfterValidator(_curve)]  # what has a value every rou
 
 
 class ScoreSpec(Strict):
-    """What the final score is."""
+    """How the final score is computed."""
 
     rounds: Count | None = None
     """the mean of so many last rounds; by default a tenth of all rounds, but at least 3 and at most 10"""
 
     def over(self, rounds: int) -> int:
-        """How many last rounds of a run of so many rounds count."""
+        """Return over how many last rounds a run of `rounds` rounds is scored."""
         return score_rounds(rounds) if self.rounds is None else min(rounds, self.rounds)
 
 
@@ -54,7 +54,7 @@ METHOD = "method"  # the axis that is ranked unless a file names another
 
 
 class RanksSpec(Strict):
-    """Who is ranked over all cells."""
+    """What is ranked over all cells."""
 
     axis: str = METHOD
     """along which"""
@@ -66,7 +66,7 @@ class RanksSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
-        """An axis alone stands for itself."""
+        """Accept the name of an axis alone."""
         return {"axis": given} if isinstance(given, str) else given
 
 
@@ -122,17 +122,17 @@ class TableSpec(Strict):
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics in its cells."""
+        """Return the metrics in its cells."""
         return [self.value] if isinstance(self.value, str) else list(self.value)
 
     @property
     def axes(self) -> list[str]:
-        """Its row axes, then its column axes."""
+        """Return its row axes, then its column axes."""
         return [*self.rows, *self.columns]
 
 
 class PlotSpec(Strict):
-    """What all figures share: a panel for every combination of `panels`, of the cells that `where` leaves.
+    """The fields that all figures share: a panel for every combination of `panels`, of the cells that `where` leaves.
 
     A kind of plot is a subclass (see render/plots), which fixes `kind` to its name and draws itself.
     """
@@ -153,7 +153,7 @@ class PlotSpec(Strict):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that it names."""
+        """Return the axes that the plot names."""
         return self.panels
 
 
@@ -180,20 +180,20 @@ class ClaimSpec(Strict):
 
     @property
     def words(self) -> str:
-        """The claim, and whose it is."""
+        """Return the claim and, where it is not the paper's, its source."""
         return f"{self.says} ({self.source})" if self.source else self.says
 
     @property
     def names(self) -> Where:
-        """The axes that the check uses up, and the labels on them that it names."""
+        """Return the axes that the check uses, with the labels that it names on them."""
         return {}
 
     @abstractmethod
     def evidence(self, group: Any) -> Any:
-        """One number a seed, see analysis/checks/base.py."""
+        """Return one number for each seed, see analysis/checks/base.py."""
 
     def complaint(self, baseline: Where) -> str | None:
-        """What is wrong with the claim in a study with this baseline, None if nothing is."""
+        """Return what is wrong with the claim in a study with this baseline; None if nothing is."""
         return None
 
 

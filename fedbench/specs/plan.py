@@ -49,7 +49,7 @@ class Plan(Strict):
 
     @property
     def decides(self) -> bool:
-        """Whether seeds are added until claims and comparisons are decided."""
+        """Return whether seeds are added until claims and comparisons are decided."""
         return len(self.looks) > 1
 
     def at(self, look: Look) -> list[int]:

@@ -75,7 +75,7 @@ class Space(Strict):
 
     @property
     def direction(self) -> Literal["max", "min"]:
-        """Whether the metric is to be large or small."""
+        """Return whether the metric is to be large or small."""
         return DIRECTIONS[self.metric]
 
 
@@ -137,12 +137,15 @@ class ScaledSpace:
 
     @property
     def other(self) -> str:
-        """A short name for changed base settings: with them it is another search, with suggestions of its own."""
+        """Return a short name for changed base settings, which make another search with suggestions of its own."""
         return variant_name(in_words(self.changed))
 
     @property
     def variant(self) -> str:
-        """A short name for all that options changed, fit for a folder; empty if they changed nothing."""
+        """Return a short name for everything that options changed, usable as a folder.
+
+        Empty if they changed nothing.
+        """
         return variant_name([*in_words(self.changed), *self.picked])
 
     def suggestion_settings(self, settings: Settings) -> list[Settings]:
@@ -161,23 +164,26 @@ class ScaledSpace:
         return {seed: TrialConfig(**merge(settings, {"seed": seed})) for seed in self.seeds}
 
     def length(self, arm: Arm) -> int:
-        """Rounds of a suggestion that is not stopped."""
+        """Return the rounds of a suggestion that is not stopped."""
         return self.suggestion(arm.fixed)[0].rounds
 
     def score_rounds(self, arm: Arm) -> int:
-        """How many last rounds of a suggestion its score is the mean of."""
+        """Return how many last rounds of a suggestion its score is the mean of."""
         return self.space.score.over(self.length(arm))
 
     def shown(self, score: float) -> str:
-        """A score as people read it."""
+        """Return a score as text."""
         return f"{score:.4f}" if self.space.metric == "validation_loss" else f"{100 * score:.2f} %"
 
     def study_name(self, arm: Arm) -> str:
-        """What Optuna calls the search of one method."""
+        """Return the name of Optuna's study for one method."""
         return "/".join(filter(None, (self.name, self.scale, self.other, arm.label)))
 
     def fingerprint(self, arm: Arm) -> Settings:
-        """What makes two searches the same; the budget is no part of it."""
+        """Return everything that identifies a search.
+
+        Two searches that differ in their budgets alone are the same one.
+        """
         runs = [config.hash for settings in corners(arm.fixed, arm.parameters) for config in self.suggestion(settings)]
         scored = self.score_rounds(arm)
         return {
@@ -250,7 +256,7 @@ def expand_space(
 
 
 def _check_size(scaled: ScaledSpace) -> None:
-    """A search must be one that can be gone through."""
+    """Refuse a search with too many seeds or runs."""
     seeds = max(len(scaled.suggestion_seeds), len(scaled.seeds))
     if seeds > MOST_SEEDS:
         raise ConfigError(f"{scaled.name}: {seeds} seeds; must be at most {MOST_SEEDS}")
@@ -262,7 +268,7 @@ def _check_size(scaled: ScaledSpace) -> None:
 
 
 def _check_seeds(scaled: ScaledSpace) -> None:
-    """The seeds that settings were chosen by would flatter them in the table."""
+    """Refuse seeds that settings were chosen by, since their scores in the table would be too good."""
     if both := sorted(set(scaled.seeds) & set(scaled.suggestion_seeds)):
         raise ConfigError(
             f"{scaled.name}: seeds = {', '.join(map(str, both))}: suggestion_seeds has the same; "
@@ -315,7 +321,7 @@ def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> No
 
 
 def _pick(arms: list[Arm], only: Sequence[str] | None, where: str) -> list[Arm]:
-    """The methods that --only or a scale names, alone or with commas between them, in the file's order; or all."""
+    """Return the methods that --only or a scale names, separately or joined by commas, in the file's order; or all."""
     labels = [arm.label for arm in arms]
     wanted = [label for given in only or () for label in ([given] if given in labels else given.split(","))]
     for label in wanted:
@@ -325,7 +331,7 @@ def _pick(arms: list[Arm], only: Sequence[str] | None, where: str) -> list[Arm]:
 
 
 def _check(scaled: ScaledSpace, arm: Arm) -> None:
-    """Every end of every range must be a config that can run; so must the default."""
+    """Check that every end of every range, and the default, is a config that can run."""
     for settings in corners(arm.fixed, arm.parameters):
         try:
             (config, *_), _final = scaled.suggestion(settings), scaled.final(settings)

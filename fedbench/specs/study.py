@@ -23,7 +23,7 @@ from fedbench.specs.parts import (
 
 
 class ScaleSpec(Strict):
-    """What a scale changes."""
+    """What a scale changes in a study."""
 
     base: dict[str, Any] = {}
     """settings, merged into the study's"""
@@ -36,7 +36,7 @@ class ScaleSpec(Strict):
 
 
 class NotComparable(Strict):
-    """Cells of the paper that ours cannot be held against, by design."""
+    """Cells of the paper that cannot be compared with ours, by design."""
 
     where: Where
     why: str
@@ -53,7 +53,7 @@ class Reference(Strict):
 
     @property
     def tables(self) -> Mapping[str, list[list[Any]]]:
-        """The rows by table."""
+        """Return the rows by table."""
         return self.model_extra or {}
 
     def tolerance_of(self, table: str, metric: str) -> float | None:
@@ -80,7 +80,7 @@ CheckChoice = one_of("check", CHECKS.get, CHECKS)
 
 
 class Study(Strict):
-    """A study file."""
+    """The content of a study file."""
 
     title: Annotated[str, Field(examples=["My methods"])]
     """a headline"""
@@ -128,7 +128,7 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _check_reference(self) -> "Study":
-        """The paper's numbers belong to tables, and have a tolerance."""
+        """Check that the paper's numbers belong to tables of the study and have a tolerance."""
         reference = self.reference
         if reference is None:
             return self

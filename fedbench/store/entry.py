@@ -52,7 +52,11 @@ class StoredTrial:
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what was read; copies share it
 
     def read(self, name: str) -> bytes:
-        """A file of the entry; FileNotFoundError where it has none, DamagedError for another one than it had."""
+        """Return the bytes of a file of the entry.
+
+        Raise FileNotFoundError if the entry has no such file, and DamagedError if the file is not as it was at the
+        lookup.
+        """
         if name not in self.sums:
             raise FileNotFoundError(2, "No such file in the entry", str(self.path / name))
         try:
@@ -65,11 +69,14 @@ class StoredTrial:
 
     @property
     def model(self) -> Path:
-        """Where the trial's final model is, if a command was asked to keep it."""
+        """Return the path of the trial's final model, which exists if a command ran it with --save-model."""
         return model_path(self.path.parent.parent, self.hash)
 
     def table(self, name: str) -> "pd.DataFrame":
-        """One of the run's CSV files (see `store.folder`), without its suffix; empty if there is none."""
+        """Return one of the run's CSV files (see `store.folder`) as a data frame; empty if there is none.
+
+        name: without suffix.
+        """
         return self.rounds.frame() if name == ROUNDS else self._parsed(name)
 
     @property
@@ -99,11 +106,11 @@ class StoredTrial:
         return table.copy()
 
     def settings(self) -> Settings:
-        """The run's settings, nested, as config.yaml holds them."""
+        """Return the run's settings, nested, as config.yaml holds them."""
         return nest(parse_yaml(self.read("config.yaml").decode()))
 
     def scored_over(self, rounds: int | None) -> "StoredTrial":
-        """The same trial, its final score the mean of so many last rounds; None: of as many as is usual.
+        """Return the trial with a final score that is the mean over `rounds` last rounds; None: over the usual number.
 
         The score is taken from the rounds: older entries have the mean of the last ten in their summary.
         """
@@ -121,7 +128,7 @@ class StoredTrial:
         return replace(self, summary={**self.summary, **scores})
 
     def _has_score(self, rounds: int | None) -> bool:
-        """Return whether the summary has the score over so many last rounds, or can have none."""
+        """Return whether the summary has the score over these last rounds already, or cannot have one."""
         if self.status != "done":
             return True
         from fedbench.config import LAST_ROUNDS, score_rounds
@@ -130,7 +137,7 @@ class StoredTrial:
         return rounds is None and score_rounds(total) == min(total, LAST_ROUNDS)  # as older entries have it
 
     def environments(self) -> list[str]:
-        """Where it ran, a line for each place, the last one first: what may make its bytes differ from another's."""
+        """Return descriptions of the environments in which the trial ran, the latest first."""
         if ENVIRONMENT not in self.sums:
             return ["unknown"]
         if ENVIRONMENT not in self._kept:
@@ -139,16 +146,16 @@ class StoredTrial:
         return list(self._kept[ENVIRONMENT])
 
     def environment(self) -> str:
-        """The same in one line."""
+        """Return the same descriptions in one line."""
         return ", before that on ".join(self.environments())
 
     def files(self) -> dict[str, bytes]:
-        """All files of the entry, its mark included."""
+        """Return all files of the entry by name, its mark included."""
         return {MARKER: read_file(self.path / MARKER), **{name: self.read(name) for name in self.sums}}
 
 
 def scored_over(trials: Mapping[str, StoredTrial], rounds: int | None) -> dict[str, StoredTrial]:
-    """Score all trials over so many last rounds, see `StoredTrial.scored_over`; their rounds are read together."""
+    """Score all trials over `rounds` last rounds, see `StoredTrial.scored_over`; their rounds are read together."""
     read_rounds(trial for trial in trials.values() if not trial._has_score(rounds))
     return {hash_: trial.scored_over(rounds) for hash_, trial in trials.items()}
 
@@ -183,7 +190,10 @@ def _keep_rounds(batch: Sequence[tuple[StoredTrial, bytes]]) -> None:
 
 
 def look_up(entry: Path, hash_: str) -> tuple[StoredTrial | None, str]:
-    """The entry at a path, if all its files have their sums; else what is wrong with it, empty if there is none."""
+    """Return the entry at a path if all its files have their checksums; otherwise None, and what is wrong with it.
+
+    The problem is empty if there is no entry at all.
+    """
     if entry.is_symlink():
         return None, "it is a symbolic link"
     if not entry.exists():
@@ -223,18 +233,18 @@ def _verified(entry: Path, mark: Mark) -> dict[str, bytes]:
 
 
 def model_path(out: Path, hash_: str) -> Path:
-    """Where the final model of a trial of the store in a folder is kept."""
+    """Return the path of the final model of a trial; out: the results folder."""
     return out / "models" / f"{hash_}.pt"
 
 
 def _agree(mark: Mark, summary: Mapping[str, Any]) -> bool:
-    """Whether an entry's mark, which has no checksum, says what its summary, which has one, does."""
+    """Return whether the mark of an entry, which has no checksum, agrees with its summary, which has one."""
     ended = all(getattr(mark, name) == summary.get(name, getattr(mark, name)) for name in ("status", "reason"))
     return ended and json.dumps(mark.summary, sort_keys=True) == json.dumps(summary, sort_keys=True)
 
 
 def read_file(path: Path) -> bytes:
-    """A file of an entry, which must be a plain one, and no larger than any of its kind."""
+    """Return the bytes of a file of an entry, which must be a regular file and not too large for its kind."""
     return read(path, LIMITS.get(path.name, LARGEST_FILE))
 
 

@@ -27,7 +27,7 @@ CHECKPOINT_SECONDS = 30.0
 
 
 class Destination(Protocol):
-    """Where the checkpoints and the result of a trial go: a store, or a worker's connection to one elsewhere.
+    """The receiver of a trial's checkpoints and result: a store, or a worker's connection to a store elsewhere.
 
     complaints: lines about problems that did not end the trial.
     """

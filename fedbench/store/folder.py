@@ -31,7 +31,7 @@ CLIENT_COLUMNS = ("round", "client", "lambda", "samples")
 
 
 class TrialFolder(Callback[Simulation, Record]):
-    """Where a run writes. Used as a context manager around its rounds; every round is flushed.
+    """The folder to which a run writes: a context manager around its rounds, which are flushed one by one.
 
     `summary` is there once the run is done.
     """
@@ -47,19 +47,19 @@ class TrialFolder(Callback[Simulation, Record]):
 
     @property
     def checkpoints(self) -> Path:
-        """Where the run's checkpoints are while it runs."""
+        """Return the folder of the checkpoints, which exists while the run is not finished."""
         return self.path / "checkpoints"
 
     @property
     def occupied(self) -> bool:
-        """Whether something is there already."""
+        """Return whether the folder, or a file of that name, exists and is not empty."""
         try:
             return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from error
 
     def stored_summary(self) -> dict[str, Any] | None:
-        """The summary of a run that has ended, or None."""
+        """Return the summary of a run that has ended, or None."""
         path = self.path / "summary.json"
         if not path.exists():
             return None
@@ -72,7 +72,7 @@ class TrialFolder(Callback[Simulation, Record]):
         return content
 
     def prepare(self) -> None:
-        """Make the folder, or say clearly why it cannot be written to."""
+        """Create the folder; UserError with the reason if it cannot be written to."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             probe = scratch(self.path / "probe")
@@ -82,7 +82,7 @@ class TrialFolder(Callback[Simulation, Record]):
             raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
 
     def start(self, run: Simulation) -> None:
-        """Write config and environment, and all tables with the rounds that the run has behind it."""
+        """Write config and environment, and all tables with the rounds that a resumed run has already."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_text(self.path / "config.yaml", dump_yaml(run.config.plain()))
         self._write_environment(run)
@@ -96,9 +96,9 @@ class TrialFolder(Callback[Simulation, Record]):
         self.add(run.state.history)
 
     def _write_environment(self, simulation: Simulation) -> None:
-        """environment.json: where the run is now and, under `earlier`, where it was before it was resumed.
+        """Write environment.json: the environment now and, under `earlier`, those before the run was resumed.
 
-        The checkpoint that it was resumed from tells that; else what the folder holds from before.
+        The earlier ones are in the checkpoint from which it was resumed; otherwise they are read from the folder.
         """
         path, now = self.path / "environment.json", environment(simulation)
         before = environment_history(simulation)[:-1]
@@ -128,7 +128,7 @@ class TrialFolder(Callback[Simulation, Record]):
             stream.flush()
 
     def end(self, run: Simulation) -> None:
-        """Write what the final model shows, summary.json (and model.pt), then drop the checkpoints.
+        """Write the tables of the final model, summary.json and, if asked for, model.pt; then remove the checkpoints.
 
         The tables are on the disk before the summary says that the run has ended, and before the checkpoints go.
         """
@@ -145,7 +145,7 @@ class TrialFolder(Callback[Simulation, Record]):
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def _append(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Add rows to a table; its file comes to be with the first."""
+        """Append rows to a table, whose file is created with the first ones."""
         if name not in self._streams:
             self._streams[name] = (self.path / f"{name}.csv").open("w", newline="")
             self._streams[name].write(",".join(columns) + "\n")
@@ -162,7 +162,10 @@ class TrialFolder(Callback[Simulation, Record]):
 
 
 def config_of(trial: StoredTrial) -> TrialConfig:
-    """The config of a stored trial; UserError where its entry has none, or one of something that is not here."""
+    """Return the config of a stored trial.
+
+    UserError if its entry has none, or names something that is not installed.
+    """
     if "config.yaml" not in trial.sums:
         raise UserError(f"{trial.path}: has no config.yaml")
     return stored_config(trial.path)
@@ -204,5 +207,5 @@ def summary(simulation: Simulation) -> dict[str, Any]:
 
 
 def _cell(value: object) -> str:
-    """Shortest text that reads back as the same number; empty for None."""
+    """Return the shortest text that is parsed as the same number; empty for None."""
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)

@@ -26,11 +26,11 @@ LARGEST = 2**16  # bytes of a lease; ours have some hundreds
 
 
 class HeldElsewhereError(Exception):
-    """Somebody else runs the trial; the message says who."""
+    """Another process runs the trial; the message names it."""
 
 
 class Lease:
-    """The right to run a trial, held for the time of a `with` block; HeldElsewhereError where somebody else has it."""
+    """The right to run a trial while a `with` block lasts; HeldElsewhereError if another process has it."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -47,7 +47,7 @@ class Lease:
 
     @property
     def owner(self) -> str:
-        """What tells this holder from all others."""
+        """Return the unique id of this holder."""
         return str(self._holder["owner"])
 
     def __enter__(self) -> Self:
@@ -72,7 +72,10 @@ class Lease:
                 self.file.unlink(missing_ok=True)
 
     def _linked(self) -> bool:
-        """Make the lease, unless there is one. A reply that NFS lost shows as a second link to our file."""
+        """Create the lease unless there is one, and return whether that worked.
+
+        A reply that NFS lost shows as a second link to our file.
+        """
         ours = scratch(self.file)
         try:
             write_json(ours, self._holder)
@@ -86,21 +89,21 @@ class Lease:
             ours.unlink(missing_ok=True)
 
     def _keep_beating(self) -> None:
-        """Renew the lease until it is over: our own file, even if somebody has put another one in its place."""
+        """Renew our own file until the lease ends, even if another process has put its file in the place of ours."""
         while not self._over.wait(BEAT_SECONDS):
             with suppress(OSError):
                 os.utime(self._file)
 
 
 class Watch:
-    """Looks at leases of others, again and again, to see which are alive."""
+    """Watches the leases of other processes, to find those that are no longer renewed."""
 
     def __init__(self, patience: float = STALE_SECONDS) -> None:
         self.patience = patience
         self._seen: dict[Path, tuple[dict[str, Any], float]] = {}
 
     def holder(self, file: Path) -> str:
-        """Who holds this lease, in words; empty if nobody does. A lease that is stale is removed."""
+        """Return a description of a lease's holder, empty if there is none; remove the lease if it is stale."""
         holder, now = read(file), time.monotonic()
         if holder is None:
             return ""
@@ -115,7 +118,10 @@ class Watch:
 
 
 def read(file: Path) -> dict[str, Any] | None:
-    """Who holds a lease, and when it was renewed; None if nobody does. What cannot be read counts as a stranger's."""
+    """Return the content of a lease and the time of its renewal; None if there is no lease.
+
+    One that cannot be read counts as a lease of an unknown process.
+    """
     try:
         content = json.loads(read_bytes(file, LARGEST))  # opened anew: NFS then asks for its state
         renewed = file.stat().st_mtime_ns
@@ -127,18 +133,18 @@ def read(file: Path) -> dict[str, Any] | None:
 
 
 def drop(file: Path, holder: dict[str, Any] | None) -> None:
-    """Remove a lease, if it is still as it was seen: somebody else may have taken it over meanwhile."""
+    """Remove a lease, unless it has changed since it was read: another process may have taken it over."""
     if read(file) == holder:
         file.unlink(missing_ok=True)
 
 
 def told(holder: dict[str, Any] | None) -> str:
-    """A holder in words."""
+    """Return a description of a holder."""
     return "process {pid} on {host}".format(**{"pid": "?", "host": "?", **(holder or {})})
 
 
 def dead(holder: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this machine, and is gone; others cannot be judged."""
+    """Return whether the holder was a process of this machine and has ended; False for other machines."""
     here = _process()
     if not here or holder.get("machine") != here["machine"]:
         return False
@@ -146,12 +152,12 @@ def dead(holder: dict[str, Any]) -> bool:
 
 
 def _process() -> dict[str, Any]:
-    """What tells this process from all others: its start, and its machine; empty where the system does not tell."""
+    """Return what identifies this process: its start and its machine; empty if the system does not tell them."""
     return {"machine": machine(), "started": _started(os.getpid())} if machine() else {}
 
 
 def _started(pid: Any) -> str | None:
-    """When a process of this machine was started, in ticks since the machine's start; None if it is gone."""
+    """Return when a process of this machine was started, in ticks since boot; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

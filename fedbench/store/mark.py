@@ -35,13 +35,13 @@ CountText = Annotated[str, Field(pattern=r"^[0-9]{1,15}$")]
 
 
 class _Content(BaseModel):
-    """Plain data of which some keys are known; what else there is, of another version, say, is nobody's concern."""
+    """Plain data of which some keys are known; other keys, such as those of another version, are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
 
 class Mark(_Content):
-    """trial.json: which trial an entry is of, how it ended, its summary, and the checksums of all other files."""
+    """trial.json: the hash of the trial, how it ended, its summary, and the checksums of all other files."""
 
     hash: str
     status: Status
@@ -89,7 +89,7 @@ class Summary(_Content):
 
 
 class Environment(_Content):
-    """environment.json, as far as tables tell it; `earlier`: before the run was resumed."""
+    """environment.json, as far as tables show it; `earlier`: the environments before the run was resumed."""
 
     device_name: str
     threads: Count
@@ -108,7 +108,7 @@ class Environment(_Content):
 
 
 def read_mark(content: bytes) -> Mark:
-    """A mark from the bytes of its file; ValueError, in one line, for anything else."""
+    """Return the mark from the bytes of its file; ValueError, in one line, if it is not valid."""
     mark = _read(Mark, content)
     summary = _checked(Summary, mark.summary, "summary")
     if mark.status == "done":
@@ -120,14 +120,14 @@ def read_mark(content: bytes) -> Mark:
 
 
 def read_summary(content: bytes) -> dict[str, Any]:
-    """A summary from the bytes of its file; ValueError for anything else."""
+    """Return a summary from the bytes of its file; ValueError if it is not valid."""
     plain: dict[str, Any] = _plain_data(content)
     _checked(Summary, plain, "summary")
     return plain
 
 
 def read_environment(content: bytes) -> Environment:
-    """An environment from the bytes of its file; ValueError for anything else."""
+    """Return an environment from the bytes of its file; ValueError if it is not valid."""
     return _read(Environment, content)
 
 
@@ -139,7 +139,7 @@ def _read(kind: type[C], content: bytes) -> C:
 
 
 def _plain_data(content: bytes) -> Any:
-    """What JSON says, if there is not too much of it to be parsed."""
+    """Return the parsed JSON; ValueError if it is too large or nested too deeply."""
     if len(content) > LARGEST:
         raise ValueError(f"more than {LARGEST} bytes")
     try:

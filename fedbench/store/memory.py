@@ -12,7 +12,7 @@ from fedbench.base.memory import return_memory
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start counting peak memory from now, where the system lets us."""
+    """Start measuring peak memory from now on, if the system allows it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     with suppress(OSError):  # not Linux, or not allowed: the peak is then that of the whole process
@@ -20,7 +20,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> dict[str, int | None]:
-    """Peak bytes of the process's resident memory and, on a GPU, of torch's: in tensors, and reserved in all."""
+    """Return the peak bytes of the process's resident memory and, on a GPU, those that torch allocated and reserved."""
     gpu = device.type == "cuda"
     return {
         "peak_memory_bytes": _peak_resident(),

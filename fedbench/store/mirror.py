@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_place(uri: str) -> str:
-    """A place for checkpoints, as every machine understands it; an error if there can be none."""
+    """Return the URI of a place for checkpoints in a form that every machine understands.
+
+    UserError if it cannot be used.
+    """
     uri = uri if "://" in uri else str(Path(uri).expanduser().absolute())
     try:
         files, path = opened(uri)
@@ -28,7 +31,7 @@ def check_place(uri: str) -> str:
 
 @lru_cache
 def opened(uri: str) -> "tuple[FileSystem, str]":
-    """The file system of a URI, pyarrow's own or else fsspec's, and the path in it."""
+    """Return the file system of a URI, pyarrow's own or else fsspec's, and the path in it."""
     from pyarrow import ArrowInvalid
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
 
@@ -42,12 +45,12 @@ def opened(uri: str) -> "tuple[FileSystem, str]":
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return the first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def forget(uri: str | None, hashes: Iterable[str]) -> None:
-    """Remove the checkpoints of trials from such a place, if there is one and it has any."""
+    """Remove the checkpoints of trials from a second place, if there is one and it has any."""
     for hash_ in hashes if uri else ():
         files, root = opened(str(uri))
         with suppress(OSError):
@@ -55,9 +58,9 @@ def forget(uri: str | None, hashes: Iterable[str]) -> None:
 
 
 class Mirror(Callback[Simulation, Record]):
-    """Keeps the checkpoints of a run in a second place, URI/HASH, from where another machine can go on.
+    """Copies the checkpoints of a run to a second place, URI/HASH, from which another machine can go on.
 
-    A context manager around the whole run. A place that fails costs progress at most: `warn` is told, once.
+    A context manager around the whole run. If the second place fails, only progress is lost: `warn` is called, once.
     """
 
     def __init__(self, uri: str, hash_: str, folder: Path, warn: Callable[[str], Any]) -> None:
@@ -67,7 +70,7 @@ class Mirror(Callback[Simulation, Record]):
         self._warned = False
 
     def fetch(self) -> None:
-        """Bring what is newer there than here; called before a run is restored."""
+        """Copy newer checkpoints from the second place; call it before a run is restored."""
         self._fetched = False
         try:
             (files, place), there, here = self._place(), self._there(), self._here()
@@ -82,7 +85,7 @@ class Mirror(Callback[Simulation, Record]):
             self._complain(error)
 
     def round(self, run: Simulation, seen: Record) -> None:
-        """Take over a checkpoint that was just written: this listener belongs behind the one that writes them."""
+        """Copy a checkpoint that was just written; this callback belongs behind the one that writes them."""
         self._sync()
 
     def __enter__(self) -> Self:
@@ -92,7 +95,7 @@ class Mirror(Callback[Simulation, Record]):
         self._sync()
 
     def _sync(self) -> None:
-        """Make the second place like the first; a run that has ended has no checkpoints."""
+        """Make the second place equal to the first; a run that has ended has no checkpoints."""
         here = self._here()
         if self._fetched is None or here == self._seen:
             return
@@ -125,11 +128,11 @@ class Mirror(Callback[Simulation, Record]):
         return files, f"{root}/{self.hash}"
 
     def _here(self) -> dict[str, int]:
-        """The checkpoints in the folder, and their sizes."""
+        """Return the sizes of the checkpoints in the folder, by name."""
         return {path.name: path.stat().st_size for path in self.folder.glob(PATTERN)}
 
     def _there(self) -> dict[str, int]:
-        """Those in the second place."""
+        """Return the sizes of the checkpoints in the second place, by name."""
         from pyarrow.fs import FileSelector
 
         files, place = self._place()

@@ -14,14 +14,14 @@ from fedbench.simulation import Simulation
 
 
 def final_model(run: Simulation) -> bytes:
-    """The model that a run scored last, as a file for `torch.load`: a state dict on the CPU."""
+    """Return the model that a run scored last, as the content of a file for `torch.load`: a state dict on the CPU."""
     content = io.BytesIO()
     torch.save(run.model.to_state_dict(run.state.model, run.state.buffers), content)
     return content.getvalue()
 
 
 def loaded_model(file: Path, config: TrialConfig) -> nn.Module:
-    """The model in a file that `final_model` made for a trial, on the CPU and in eval mode."""
+    """Return the model in a file that `final_model` made for a trial, on the CPU and in eval mode."""
     module = built(*config.network, config.seed).to(config.numbers.dtype)
     try:
         module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))

@@ -13,7 +13,7 @@ FILE = "plugins.json"
 
 
 def changed_plugins(out: Path, configs: Iterable[TrialConfig]) -> list[str]:
-    """Remember the versions of what these configs use from outside; a line for each that was another one before."""
+    """Store the versions of the plugins that configs use; return a line for each that differs from the stored one."""
     path, before = out / FILE, dict[str, str]()
     with suppress(OSError, ValueError):
         before = dict(json.loads(path.read_text()))

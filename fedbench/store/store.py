@@ -55,21 +55,21 @@ class Store:
 
     @property
     def reports(self) -> Path:
-        """The folder for what is made of trials: their own or, where they are packs or it is read-only, another."""
+        """Return the folder for reports: this one or, if it holds packs or is read-only, another one."""
         only_read = any(self.trials.glob(f"*{SUFFIX}")) or (self.out.is_dir() and not _writable(self.out))
         return RESULTS / self.out.resolve().name if only_read else self.out
 
     def where(self, hash_: str) -> Path:
-        """Where the entry of a trial is, or would be."""
+        """Return the path that the entry of a trial has, or would have."""
         pack = self.trials / f"{hash_}{SUFFIX}"
         return pack if pack.is_file() else self.trials / hash_
 
     def checkpoints(self, hash_: str) -> Path:
-        """Where a running trial keeps its checkpoints."""
+        """Return the folder for the checkpoints of a running trial."""
         return self.out / "checkpoints" / hash_
 
     def model(self, hash_: str) -> Path:
-        """Where the final model of a trial is, if a command was asked to keep it."""
+        """Return the path of the final model of a trial, which exists if it was run with --save-model."""
         return model_path(self.out, hash_)
 
     def accept(self, hash_: str, files: Mapping[str, bytes], model: bytes | None) -> None:
@@ -107,14 +107,14 @@ class Store:
         return self.out / "checkpoints" / ".name"
 
     def name(self) -> str:
-        """The folder's name, made if it has none; of many at a time, one makes it."""
+        """Return the folder's name, which is created if it has none; of several processes at a time, one creates it."""
         if not self.name_file.exists():
             self.name_file.parent.mkdir(parents=True, exist_ok=True)
             write_once(self.name_file, uuid.uuid4().hex.encode())
         return self.name_file.read_text()
 
     def check(self) -> None:
-        """Say why the folders could never be made, if that can be seen without making them."""
+        """Raise UserError if it can be seen, without creating anything, that the folders cannot be created."""
         try:
             there = next(path for path in (self.trials, *self.trials.parents) if path.exists())
             reason = "" if there.is_dir() else "Not a directory"
@@ -124,7 +124,7 @@ class Store:
             raise UserError(f"--out {self.out}: cannot be written ({reason})")
 
     def prepare(self) -> None:
-        """Make the folders, or say clearly why that cannot be done."""
+        """Create the folders; UserError with the reason if they cannot be written to."""
         try:
             self.trials.mkdir(parents=True, exist_ok=True)
             probe = scratch(self.trials / "probe")
@@ -134,7 +134,10 @@ class Store:
             raise UserError(f"--out {self.out}: cannot be written ({error.strerror or error})") from error
 
     def get(self, hash_: str) -> StoredTrial | None:
-        """The entry of a trial, checked against its sums (once a command); a damaged one is reported, and not there."""
+        """Return the entry of a trial, verified once per command; None if there is none.
+
+        A damaged entry counts as none, and is added to `complaints`.
+        """
         if hash_ in self._refused:
             return None
         if hash_ not in self._sound:
@@ -148,31 +151,31 @@ class Store:
         return self._sound[hash_]
 
     def leave_out(self, error: DamagedError) -> None:
-        """Look the entry that raised an error up anew; if its files are as they were, it is left out from now on."""
+        """Look the entry that raised an error up again; if its files are unchanged, ignore it from now on."""
         self._sound.pop(error.hash, None)
         if look_up(self.where(error.hash), error.hash)[0]:
             self._refused.add(error.hash)
             self.complaints.append(f"{error}; it is left out until {self.where(error.hash)} is removed")
 
     def status(self, hash_: str) -> str | None:
-        """How a trial ended, as its mark says, without a look at its other files: for counting."""
+        """Return how a trial ended by its mark, without a look at its other files; None if it has no entry."""
         try:
             return read_mark(read_file(self.where(hash_) / MARKER)).status
         except (OSError, ValueError):
             return None
 
     def finished(self, hashes: Iterable[str]) -> set[str]:
-        """Those of the trials that need not be run again: done or diverged."""
+        """Return those of the trials that need not be run again: done or diverged."""
         return {hash_ for hash_ in hashes if (trial := self.get(hash_)) and trial.status != "failed"}
 
     def all(self) -> Iterator[StoredTrial]:
-        """Every sound entry."""
+        """Yield every valid entry."""
         for hash_ in sorted({path.name.removesuffix(SUFFIX) for path in self.trials.glob("[0-9a-f]*")}):
             if trial := self.get(hash_):
                 yield trial
 
     def mend(self) -> None:
-        """Move the damaged entries that were met aside, so that their trials can be run again: the runner's part."""
+        """Move the damaged entries that were found to another folder, so that their trials are run again."""
         for hash_ in sorted(self.damaged):
             entry = self.where(hash_)
             if not look_up(entry, hash_)[1]:
@@ -185,7 +188,7 @@ class Store:
         self.damaged.clear()
 
     def retire(self, hashes: Iterable[str]) -> None:
-        """Put finished entries out of sight, so that their trials are run again; see `settle` for their removal.
+        """Move finished entries aside, so that their trials are run again; `settle` removes them afterwards.
 
         Workers that have a copy of this folder's trials know it by its name, which changes.
         """
@@ -201,12 +204,12 @@ class Store:
         self.mend()
 
     def retired(self, hash_: str) -> Path:
-        """Where the old entry of a trial is while it is run again."""
+        """Return the path of the old entry of a trial while the trial is run again."""
         return self.trials / f"{RETIRED}{hash_}"
 
     @contextmanager
     def entry(self, hash_: str) -> Iterator[Path]:
-        """A temporary folder to write an entry's files into; thrown away unless `commit` took it."""
+        """Yield a temporary folder for the files of an entry; it is removed unless `commit` took it."""
         folder = scratch(self.trials / hash_)
         folder.mkdir(parents=True)
         try:
@@ -215,10 +218,10 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def commit(self, folder: Path, hash_: str, status: Status, reason: str | None, summary: dict[str, Any]) -> None:
-        """Turn a written folder into the trial's entry: one that failed or is damaged gives way, any other one stays.
+        """Turn a written folder into the trial's entry; it replaces a failed or damaged one, but never a finished one.
 
-        What it replaces, and the trial's checkpoints, are removed only once the entry was read back and found sound.
-        OSError where no sound entry is in place afterwards.
+        The replaced entry and the trial's checkpoints are removed only after the new entry was read back and verified.
+        Raise OSError if no valid entry is in place afterwards.
         """
         files = sorted(folder.iterdir())
         if large := [path.name for path in files if path.stat().st_size > LIMITS.get(path.name, LARGEST_FILE)]:
@@ -260,7 +263,7 @@ class Store:
             remove(failed)
 
     def settle(self, hash_: str) -> None:
-        """Remove a trial's checkpoints and its retired entry, if its entry is finished and, read back, sound."""
+        """Remove the checkpoints and the retired entry of a trial if its entry, read back, is valid and finished."""
         left = [path for path in (self.retired(hash_), self.checkpoints(hash_)) if path.exists()]
         there = look_up(self.where(hash_), hash_)[0] if left else None
         for path in left if there and there.status != "failed" else ():
@@ -268,7 +271,7 @@ class Store:
                 remove(path)
 
     def take(self, hash_: str, files: Mapping[str, bytes]) -> None:
-        """Make files from elsewhere the entry of a trial; ValueError unless all are there and have their sums."""
+        """Make files that were sent the entry of a trial; ValueError unless all are present with their checksums."""
         try:
             mark = read_mark(files[MARKER])
             wrong = [n for n, wanted in mark.files.items() if hashlib.sha256(files[n]).hexdigest() != wanted]
@@ -282,12 +285,12 @@ class Store:
             self.commit(folder, hash_, mark.status, mark.reason, mark.summary)
 
     def put(self, hash_: str, pack: bytes) -> None:
-        """Make a pack the entry of a trial."""
+        """Store a pack as the entry of a trial."""
         self.trials.mkdir(parents=True, exist_ok=True)
         write_bytes(self.trials / f"{hash_}{SUFFIX}", pack)
         self._sound.pop(hash_, None)
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a folder is to be written to: root may always, but goes by its mode like all others."""
+    """Return whether a folder can be written to; its mode applies to root, too."""
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)

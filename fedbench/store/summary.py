@@ -17,7 +17,7 @@ TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def summarise(records: Sequence[Record], rounds: int) -> dict[str, Any]:
-    """Scores and mid-run indicators of a run of `rounds` rounds.
+    """Return the scores and mid-run indicators of a run of `rounds` rounds.
 
     final_*: mean of the last rounds (see `score_rounds`); best_*: the best evaluated round; last_*: the last one.
     Indicators: mean of the rounds with 0.45 T <= t <= 0.55 T (the middle one if T is too small for any). A diverged run
@@ -69,20 +69,20 @@ def work_done(records: Sequence[Record], epochs: int) -> dict[str, dict[str, Any
 
 
 def critical_round(records: Sequence[Record]) -> int | None:
-    """The critical point: the first round whose coherence is not above zero."""
+    """Return the critical point: the first round whose coherence is not above zero."""
     negative = (record.round for record in records if record.coherence_mean is not None and record.coherence_mean <= 0)
     return next(negative, None)
 
 
 def rounds_to_accuracy(records: Sequence[Record], target: float) -> int | None:
-    """The first evaluated round that reaches a test accuracy (a fraction), None if none does."""
+    """Return the first evaluated round that reaches a test accuracy (a fraction); None if no round does."""
     return next((record.round for record in records if _accuracy(record) >= target), None)
 
 
 def correlations(
     records: Sequence[Record], sizes: NDArray[np.int64], class_counts: NDArray[np.int64]
 ) -> dict[str, float | None]:
-    """Pearson correlations of each client's weight, summed over rounds, with its data."""
+    """Return the Pearson correlations of each client's weight, summed over rounds, with its data."""
     sums = np.zeros(len(sizes))
     for record in records:
         if record.lambda_:

@@ -9,9 +9,9 @@ from fedbench.store.store import RETIRED, Store
 
 
 def sweep_store(store: Store, hashes: Iterable[str], reports: Iterable[Path] = ()) -> None:
-    """Remove half-written files of processes that are gone, and what finished trials no longer need.
+    """Remove temporary files of processes that have ended, and what finished trials no longer need.
 
-    Of other machines that share the folder nothing is touched: which of their processes are gone cannot be told.
+    Files of other machines that share the folder are left alone: whether their processes have ended is unknown.
     """
     folders = [store.out / name for name in ("trials", "models", "leases", "checkpoints")]
     for folder in (store.out, *folders, *reports):
@@ -26,6 +26,6 @@ def sweep_store(store: Store, hashes: Iterable[str], reports: Iterable[Path] = (
 
 
 def _with_leftovers(store: Store) -> set[str]:
-    """The trials that have a lease, checkpoints or a retired entry."""
+    """Return the hashes of trials that have a lease, checkpoints or a retired entry."""
     retired = {path.name.removeprefix(RETIRED) for path in store.trials.glob(f"{RETIRED}*")}
     return retired.union(*({path.name for path in (store.out / name).glob("*")} for name in ("leases", "checkpoints")))

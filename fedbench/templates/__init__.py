@@ -59,7 +59,7 @@ class Example:
 
     @property
     def name(self) -> str:
-        """What the example is called."""
+        """Return the name of the example."""
         return Path(self.file).stem
 
     @property
@@ -116,7 +116,7 @@ def check_plain(kind: str, name: str) -> None:
 
 
 def check_free(kind: str, name: str) -> None:
-    """It must not be the name of another thing of the kind, nor of anything that its module would hide."""
+    """Refuse a name that another thing of the kind has, or that would hide a module which the new one imports."""
     example = EXAMPLES[kind]
     if not example.home:  # a study is no module
         return
@@ -135,7 +135,7 @@ def used(example: Example) -> set[str]:
 
 
 def usage(kind: str, name: str) -> str:
-    """How to try a new thing: the words after `python -m fedbench.`."""
+    """Return the command that tries a new thing, without `python -m fedbench.`."""
     return filled(EXAMPLES[kind].usage, kind, name)
 
 

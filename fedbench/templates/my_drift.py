@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from fedbench.base.fields import Strict
-from fedbench.indicators import Column, Indicator, Observation, RoundMoment, register_indicator
+from fedbench.indicators import Column, Indicator, Observation, RoundContext, register_indicator
 
 
 class MyDriftSettings(Strict):
@@ -27,11 +27,11 @@ class MyDrift(Indicator[MyDriftSettings]):
         """One number a round."""
         return [Column("my_drift_mean", "mean distance of the clients from the global model")]
 
-    def observe(self, settings: MyDriftSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: MyDriftSettings, context: RoundContext) -> Observation:
         """|w_i - w_g| of every client of the cohort."""
         if not settings.my_drift:
             return Observation()
-        cohort = moment.cohort
+        cohort = context.cohort
         distances = torch.linalg.vector_norm(cohort.W - cohort.w, dim=1).tolist()
         rows = list(zip(cohort.clients, distances, strict=True))
         return Observation({"my_drift_mean": sum(distances) / len(distances)}, {"my_drift": rows})

@@ -115,7 +115,7 @@ def check_order(name: str, method: Watched) -> None:
 
 
 def aggregated(method: Method[Any], cohort: Cohort, state: State, server: Server) -> Update:
-    """What the rule makes of a cohort, as in a round."""
+    """Return the update that the method makes of a cohort, as in a round."""
     device = cohort.W.device
     with exact(RunConfig(), device), seeded(0, device):
         return method.aggregate(cohort, state, server)

@@ -22,7 +22,7 @@ def promise(kept: bool, sentence: str) -> None:
 
 @contextmanager
 def said_as_broken_promise() -> Iterator[None]:
-    """What a run itself refuses is a broken promise, too."""
+    """Raise an error of a run as an AssertionError: a run that is refused breaks a promise, too."""
     try:
         yield
     except UserError as error:
@@ -61,7 +61,7 @@ def resumed(config: TrialConfig, rounds: int) -> Simulation:
 
 
 def same(one: Simulation, other: Simulation) -> bool:
-    """Whether two runs have come to the same models, states and records, to the byte."""
+    """Return whether two runs have the same models, states and records, to the byte."""
     records = [[_timeless(record) for record in run.state.history] for run in (one, other)]
     tensors = [_tensors(vars(run.state)) for run in (one, other)]
     return records[0] == records[1] and all(torch.equal(a, b) for a, b in zip(*tensors, strict=True))

@@ -70,11 +70,11 @@ class Guarded(Callback[Simulation, Record]):
         self._tell(lambda tracker: tracker.start(run))
 
     def round(self, run: Simulation, seen: Record) -> None:
-        """Pass it on."""
+        """Pass the round on to the tracker."""
         self._tell(lambda tracker: tracker.round(run, seen))
 
     def end(self, run: Simulation) -> None:
-        """Pass it on."""
+        """Pass the end on to the tracker."""
         self._tell(lambda tracker: tracker.end(run))
         self._tracker = None
 
@@ -130,7 +130,7 @@ class CommandTrackers:
         self._tell(lambda tracker: tracker.report(self.out, study, scale, shown), warn)
 
     def environment(self) -> dict[str, str]:
-        """What workers need of the environment."""
+        """Return the environment variables that workers need for the trackers."""
         return {name: value for tracker in self.names for name, value in TRACKERS.get(tracker).environment().items()}
 
     def _tell(self, tell: Callable[[type[Tracker]], None], warn: Warn) -> None:
@@ -164,7 +164,7 @@ def without_secrets(text: str) -> str:
 
 
 def reach(address: str) -> None:
-    """Whether a server answers, whatever it says: what clients of trackers would try for minutes."""
+    """Raise an error unless a server answers within seconds; the clients of trackers would try for minutes."""
     if not address.startswith(("http://", "https://")):
         return
     try:

@@ -69,7 +69,7 @@ class MLflow(Tracker):
 
     @cached_property
     def client(self) -> Any:
-        """MLflow's client."""
+        """Return MLflow's client."""
         return _client(self.out)
 
     def _open(self) -> None:
@@ -124,7 +124,7 @@ class MLflow(Tracker):
 
     @classmethod
     def environment(cls) -> dict[str, str]:
-        """Its variables; a store in a file is named by its whole path."""
+        """Return MLflow's variables; a store in a file is named by its absolute path."""
         found = super().environment()
         return {**found, ADDRESS: _whole(found[ADDRESS])} if ADDRESS in found else found
 

@@ -92,3 +92,10 @@ def test_a_metric_of_an_installed_package_is_known_to_study_files(
     environment = {**os.environ, "PYTHONPATH": str(package)}
     result = subprocess.run(arguments, env=environment, cwd=folder, capture_output=True, text=True)
     assert "holds no results" in result.stderr  # so the file was read and found right
+
+
+def test_names_that_plugins_imported_from_0_1_still_work() -> None:
+    from fedbench.indicators import Moment, RoundContext, RoundMoment, RunContext
+    from fedbench.render.plots.base import PanelData, Scene
+
+    assert (Moment, RoundMoment, Scene) == (RunContext, RoundContext, PanelData)

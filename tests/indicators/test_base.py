@@ -6,7 +6,7 @@ import pytest
 from fedbench import TrialConfig, simulate
 from fedbench.base.errors import ConfigError, UserError
 from fedbench.base.fields import Strict
-from fedbench.indicators import INDICATORS, Column, Indicator, Observation, RoundMoment, register_indicator
+from fedbench.indicators import INDICATORS, Column, Indicator, Observation, RoundContext, register_indicator
 from fedbench.simulation.record import columns, round_columns
 
 Make = Callable[..., TrialConfig]
@@ -26,10 +26,10 @@ class CountClients(Indicator[CountSettings]):
     def columns(self) -> Sequence[Column]:
         return [Column("clients_there", "clients in the cohort", file="rounds")]
 
-    def observe(self, settings: CountSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: CountSettings, context: RoundContext) -> Observation:
         if settings.count_wrongly:
             return Observation({"never_announced": 1.0})
-        return Observation({"clients_there": float(len(moment.cohort.W))} if settings.count_clients else {})
+        return Observation({"clients_there": float(len(context.cohort.W))} if settings.count_clients else {})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from fedbench.analysis.trials import stored_trials
 from fedbench.metrics import METRICS
 from fedbench.render.figures import draw
-from fedbench.render.plots.base import Plot, Scene, over_rounds, rounds_there
+from fedbench.render.plots.base import PanelData, Plot, over_rounds, rounds_there
 from fedbench.render.plots.curves import Curves
 from fedbench.render.plots.distribution import Distribution
 from fedbench.render.plots.partition import PartitionPlot
@@ -26,7 +26,7 @@ from tests.helpers import forge
 def test_no_two_methods_look_alike() -> None:
     study = expand("local_epochs", "quick", changes={}, only={}, seeds=[8])
     plot = Curves(colour="method", panels=["clients.epochs"])
-    scene = Scene(study, {}, [cell for cell in study.cells if cell.labels["clients.epochs"] == 1], None)
+    scene = PanelData(study, {}, [cell for cell in study.cells if cell.labels["clients.epochs"] == 1], None)
     looks = [(colour, plot.dash(cell, scene)) for cell, colour, _ in plot.coloured(scene)]
     assert len(set(looks)) == len(scene.cells) == 13
     dashes = [dash for _, dash in looks]
@@ -39,7 +39,7 @@ class Seen(Curves):
 
     drawn: ClassVar[list[Axes]] = []
 
-    def draw(self, ax: Axes, scene: Scene) -> None:
+    def draw(self, ax: Axes, scene: PanelData) -> None:
         super().draw(ax, scene)
         self.drawn.append(ax)
 
@@ -94,7 +94,7 @@ def note(folder: Path, plot: Plot, outcome: Any, seeds: list[int] | None = None)
     study, store = expand("smoke", "quick", changes={}, only={}, seeds=seeds), Store(folder)
     fill(store, study, outcome)
     trials = stored_trials(study, store)
-    return plot.note([Scene(study, trials, study.select({"data.alpha": [alpha]}), None) for alpha in (100, 1)])
+    return plot.note([PanelData(study, trials, study.select({"data.alpha": [alpha]}), None) for alpha in (100, 1)])
 
 
 def test_a_figure_of_means_says_so_where_seeds_are_missing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_figure_of_single_rounds_and_clients_says_of_which_seeds(tmp_path: Pat
 def test_methods_are_compared_on_a_seed_that_all_of_them_have(tmp_path: Path) -> None:
     study, store = expand("smoke", "quick", changes={}, only={"data.alpha": ["1"]}, seeds=[7, 8, 9]), Store(tmp_path)
     fill(store, study, lambda labels, seed: None if labels["method.gamma"] * seed in (7.0, 0.95 * 8) else 0.5)
-    scene = Scene(study, stored_trials(study, store), study.cells, None)
+    scene = PanelData(study, stored_trials(study, store), study.cells, None)
     assert scene.seed() == 9
     assert all(scene.of_seed(cell) for cell in study.cells)
 
@@ -144,7 +144,7 @@ def test_no_report_dies_on_one_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     study, store = expand("smoke", "quick", changes={}, only={}, seeds=[8]), Store(tmp_path)
     fill(store, study, lambda labels, seed: 0.5)
 
-    def fail(self: Curves, ax: object, scene: Scene) -> None:
+    def fail(self: Curves, ax: object, scene: PanelData) -> None:
         raise ZeroDivisionError("no luck")
 
     monkeypatch.setattr(Curves, "draw", fail)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fedbench.analysis.trials import stored_trials
-from fedbench.render.plots.base import Scene
-from fedbench.render.plots.worst import Found, Worst
+from fedbench.render.plots.base import PanelData
+from fedbench.render.plots.worst import CellValue, Worst
 from fedbench.render.report import make_report
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
@@ -26,16 +26,16 @@ def outcome(labels: Mapping[str, Any], seed: int) -> Any:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def scene(tmp_path: Path) -> PanelData:
     study, store = expand("robustness", "quick", changes={}, only={}, seeds=[8, 9, 10]), Store(tmp_path)
     fill(store, study, outcome)
-    return Scene(study, stored_trials(study, store), study.cells, None)
+    return PanelData(study, stored_trials(study, store), study.cells, None)
 
 
 PLOT = Worst(x="clients.corrupted", y="method", over="corruption")
 
 
-def test_the_worst_is_the_least_mean_and_says_where_it_is(scene: Scene) -> None:
+def test_the_worst_is_the_least_mean_and_says_where_it_is(scene: PanelData) -> None:
     found = PLOT.worst(scene, "FedAvg", 0.2)
     assert found is not None
     assert found.label == "sign flip"
@@ -43,16 +43,16 @@ def test_the_worst_is_the_least_mean_and_says_where_it_is(scene: Scene) -> None:
     assert PLOT.number(found) == "30.00"
 
 
-def test_a_run_that_diverged_is_the_worst_there_is(scene: Scene) -> None:
-    assert PLOT.worst(scene, "FedLAW", 0.2) == Found(None, "ALIE")
-    assert PLOT.number(Found(None, "ALIE")) == "diverged"
+def test_a_run_that_diverged_is_the_worst_there_is(scene: PanelData) -> None:
+    assert PLOT.worst(scene, "FedLAW", 0.2) == CellValue(None, "ALIE")
+    assert PLOT.number(CellValue(None, "ALIE")) == "diverged"
 
 
-def test_what_was_not_run_is_left_empty(scene: Scene) -> None:
+def test_what_was_not_run_is_left_empty(scene: PanelData) -> None:
     assert PLOT.worst(scene, "FedAvg", 0.4) is None
 
 
-def test_of_costs_the_worst_is_the_largest(scene: Scene) -> None:
+def test_of_costs_the_worst_is_the_largest(scene: PanelData) -> None:
     found = PLOT.model_copy(update={"value": "seconds"}).worst(scene, "FedAvg", 0.2)
     assert found is not None
     assert found.mean == pytest.approx(1.2)

@@ -9,7 +9,7 @@ import torch
 from fedbench import TrialConfig, UserError, simulate
 from fedbench.base.errors import ConfigError
 from fedbench.base.fields import Strict
-from fedbench.indicators.base import Indicator, Observation, RoundMoment, register_indicator
+from fedbench.indicators.base import Indicator, Observation, RoundContext, register_indicator
 from fedbench.methods import METHODS, Cohort, Server, Update
 from fedbench.methods.base import State, size_weighted
 from fedbench.methods.fedavg import FedAvg
@@ -86,7 +86,7 @@ class Broken(Indicator[BrokenSettings]):
     name = "broken"
     Settings = BrokenSettings
 
-    def observe(self, settings: BrokenSettings, moment: RoundMoment) -> Observation:
+    def observe(self, settings: BrokenSettings, context: RoundContext) -> Observation:
         return Observation({"x": 1 / 0}) if settings.broken else Observation()
 
 

@@ -62,12 +62,12 @@ class Group:
     seeds: int
 
     def at(self, point: Mapping[str, Label], metric: str | None = None) -> Array:
-        """The claim's value, or another metric, at a point, by seed; nan where it was not run."""
+        """Return the claim's metric, or another one, at a point, by seed; nan where it was not run."""
         cells = self.cells.get(tuple(point[axis] for axis in self.axes))
         return self.read(cells, metric or self.claim.value) if cells else np.full(self.seeds, np.nan)
 
     def points(self, axis: str, elsewhere: Mapping[str, Label] | None = None) -> tuple[list[Label], Array]:
-        """The points of an axis that the study has, and the claim's values there [seeds, points].
+        """Return the points of an axis that the study has, and the claim's values there [seeds, points].
 
         Numbers are in ascending order, words in the file's; elsewhere: the point on the other axes, if there are any.
         A seed that some point lacks is nan at all of them, so that all rest on the same seeds. There may be no points
@@ -86,7 +86,7 @@ class Group:
         return there, np.where(np.isnan(values).any(axis=1, keepdims=True), np.nan, values)
 
     def nothing(self) -> Evidence:
-        """The evidence where there is nothing to compare."""
+        """Return empty evidence, for where there is nothing to compare."""
         return Evidence("", np.full(self.seeds, np.nan))
 
 
@@ -95,26 +95,26 @@ class Check(ClaimSpec):
 
     @abstractmethod
     def evidence(self, group: Group) -> Evidence:
-        """Numbers by seed."""
+        """Return the evidence of a group of cells: one number for each seed."""
 
     @property
     def swept(self) -> list[str]:
-        """The axes of which it needs every point."""
+        """Return the axes of which the check needs every point."""
         return []
 
     @property
     def metric(self) -> Metric:
-        """What it is about."""
+        """Return the metric of the claim."""
         return METRICS.get(self.value)
 
     @property
     def subject(self) -> str:
-        """What it is about, in words."""
+        """Return the quantity of the claim in words."""
         return shown_as(self.metric.label, self.show)
 
 
 class PairCheck(Check):
-    """About the difference between two points."""
+    """A check of the difference between two points."""
 
     point: Point
     """labels on some axes"""
@@ -123,12 +123,12 @@ class PairCheck(Check):
 
     @property
     def names(self) -> Where:
-        """The axes of both points, and their labels."""
+        """Return the axes of both points, and their labels."""
         points = (self.point, self.against or {})
         return {axis: [point[axis] for point in points if axis in point] for point in points for axis in point}
 
     def complaint(self, baseline: Where) -> str | None:
-        """What is compared needs something to be compared with."""
+        """Return what is wrong with the two points in a study with this baseline; None if nothing is."""
         if not self.against and not set(self.point) & set(baseline):
             return "has nothing to compare with; give it 'against', or the study a baseline"
         if extra := set(self.against or {}) - set(self.point):
@@ -139,12 +139,12 @@ class PairCheck(Check):
         return None
 
     def other(self, group: Group) -> Point:
-        """The point that is compared with."""
+        """Return the point with which the first one is compared."""
         against = self.against or {axis: group.baseline[axis] for axis in self.point if axis in group.baseline}
         return {**self.point, **against}
 
     def differences(self, group: Group, sign: int = 1) -> Evidence:
-        """The paired differences between two points, positive if the first (sign 1) or the second (-1) is larger."""
+        """Return the paired differences: the first point less the second (sign 1), or the other way round (-1)."""
         other = self.other(group)
         sample = sign * difference(group.at(self.point), group.at(other))
         names = (point_label(self.point), point_label(other))
@@ -152,52 +152,52 @@ class PairCheck(Check):
 
 
 class AxisCheck(Check):
-    """About the points of an axis."""
+    """A check of the points along an axis."""
 
     axis: str
     """the axis"""
 
     @property
     def names(self) -> Where:
-        """The axis."""
+        """Return the axis, without labels."""
         return {self.axis: []}
 
     @property
     def swept(self) -> list[str]:
-        """The axis."""
+        """Return the axis, of which every point is needed."""
         return [self.axis]
 
     @property
     def axis_name(self) -> str:
-        """The axis, in short."""
+        """Return the short name of the axis."""
         return short(self.axis)
 
 
 class SweptPairCheck(PairCheck):
-    """About two points, each followed along an axis."""
+    """A check of two points that are followed along an axis."""
 
     axis: str
     """the axis along which both are followed"""
 
     @property
     def names(self) -> Where:
-        """The axes of both points with their labels, and the axis."""
+        """Return the axes of both points with their labels, and the axis that is followed."""
         return {**super().names, self.axis: []}
 
     @property
     def swept(self) -> list[str]:
-        """The axis."""
+        """Return the axis, of which every point is needed."""
         return [self.axis]
 
     def complaint(self, baseline: Where) -> str | None:
-        """The axis is followed, so no point may lie on it."""
+        """Return what is wrong with the points: neither may lie on the axis that is followed."""
         if self.axis in super().names:
             return f"point names {self.axis}, which it is followed along; name it once"
         return super().complaint(baseline)
 
     @property
     def axis_name(self) -> str:
-        """The axis, in short."""
+        """Return the short name of the axis."""
         return short(self.axis)
 
 
@@ -213,18 +213,20 @@ def register_check(check: type[C]) -> type[C]:
 
 
 def point_label(point: Mapping[str, Label]) -> str:
-    """A point in words."""
+    """Return the labels of a point as text."""
     return ", ".join(map(text_label, point.values()))
 
 
 def difference(one: Array, other: Array) -> Array:
-    """One less the other, by seed; nan, which is no information, where both diverged."""
+    """Return one array less another, by seed; nan, which is no information, where both diverged."""
     with np.errstate(invalid="ignore"):
         return np.asarray(one - other)
 
 
 def slopes(points: Array, sign: int) -> tuple[Array, tuple[Array, Array]]:
-    """The least-squares slope of every seed over points [seeds, points, ...] in order, times a sign; steps count alike.
+    """Return the least-squares slope of every seed over points [seeds, points, ...], times a sign, and `Evidence.also`.
+
+    The points count as evenly spaced.
 
     nan where a point is missing, or all diverged; infinite where some diverged, on the side to which that tilts the
     line. The second part is for `Evidence.also`: nothing is decided unless the same points diverged in all seeds, and

@@ -19,7 +19,7 @@ class Extreme(AxisCheck):
 
     @property
     def names(self) -> Where:
-        """The axis, and the label."""
+        """Return the axis, and the label that is claimed to be extreme."""
         return {self.axis: [self.at]}
 
     def evidence(self, group: Group) -> Evidence:

@@ -25,12 +25,12 @@ class GoesWith(Check):
 
     @property
     def names(self) -> Where:
-        """The axes."""
+        """Return the axes, without labels."""
         return {axis: [] for axis in self.axes}
 
     @property
     def swept(self) -> list[str]:
-        """The axes."""
+        """Return the axes, of which every point is needed."""
         return self.axes
 
     def evidence(self, group: Group) -> Evidence:

@@ -30,7 +30,7 @@ class Within(Check):
         return self
 
     def evidence(self, group: Group) -> Evidence:
-        """The value itself.
+        """Return the value itself as evidence.
 
         A value that is compared with nothing and diverged in all n seeds is beyond a bound with a p value of 2^-n: so
         probable is this if half of all runs diverge, and if more of them do, the claim is false.

@@ -37,7 +37,7 @@ class Ahead(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the one is told apart from the other, being ahead."""
+        """Return whether the one is told apart from the other, being ahead."""
         return self.value > 0.5 and self.p <= LEVEL
 
     @property
@@ -111,7 +111,7 @@ def exact_interval(share: float, tosses: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=4096)
 def exact_p(share: float, tosses: int) -> float:
-    """How often a fair coin falls as unevenly, to either side, as in a share of some tosses."""
+    """Return how often a fair coin falls as unevenly, to either side, as in a share of some tosses."""
     from scipy.special import betainc
 
     heads = max(share, 1 - share) * tosses
@@ -132,7 +132,10 @@ def improvements(scores: Array, margin: float) -> list[list[Ahead]]:
 
 
 def fewest_cells(pairs: int) -> int:
-    """How many cells it takes at least to tell two apart among so many pairs: one must be ahead in all of them."""
+    """Return the fewest cells by which two competitors can be told apart among this number of pairs.
+
+    One of them must then be ahead in all cells.
+    """
     return math.ceil(math.log2(2 * pairs / LEVEL))
 
 

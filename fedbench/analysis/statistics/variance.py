@@ -111,14 +111,14 @@ def _codes(levels: Sequence[object], size: int) -> NDArray[np.int64]:
 
 
 def _sum_of_squares(values: Array, code: NDArray[np.int64]) -> float:
-    """How far the means of a factor's levels are from the overall mean, squared and summed over all values."""
+    """Return how far the means of a factor's levels are from the overall mean, squared and summed over all values."""
     counts = np.bincount(code)
     means = np.bincount(code, values) / counts
     return float((counts * (means - values.mean()) ** 2).sum())
 
 
 def _any_effect(mean_squares: Array, freedom: Sequence[int]) -> bool:
-    """Whether an F test tells some factor from the rest, at 2.5 % over all factors (Bonferroni).
+    """Return whether an F test tells some factor from the rest, at 2.5 % over all factors (Bonferroni).
 
     Where it tells none, the rest may be everything. Simulated shares of several factors are rarely all zero, so that
     their quantile would leave this case out.

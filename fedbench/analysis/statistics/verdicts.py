@@ -32,7 +32,7 @@ Reduce = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a claim says of its points [points, ...]: which of their differences counts.
+    """How a claim combines the differences at its points [points, ...] into the one that counts.
 
     axes: how many axes of points it has; low, high: reduce the lower and the upper bounds of all points to one; parts:
     into how many parts the error of each bound is split, given the shape of the points (Bonferroni's correction, which
@@ -70,7 +70,7 @@ all inner points, each end with half of the error."""
 
 
 class Judgement(NamedTuple):
-    """What a sample says of a claim, each of it an array over samples (or a number).
+    """The decision about a claim on a sample; each field is an array over samples (or a number).
 
     value: the mean difference that counts (nan: none); low, high: its bounds, each wrong in at most half of the level
     of all cases; holds, fails, small: p values of the three decisions, scaled so that 2.5 % is the limit whatever the
@@ -90,7 +90,7 @@ class Judgement(NamedTuple):
 
     @property
     def verdicts(self) -> NDArray[np.str_]:
-        """The verdict on every sample; "too small" goes before "holds" and "fails" where both are decided."""
+        """Return the verdict on every sample; "too small" takes precedence where "holds" or "fails" is decided, too."""
         decided = np.where(self.holds <= LEVEL / 2, "holds", np.where(self.fails <= LEVEL / 2, "fails", "open"))
         decided = np.where(self.small <= LEVEL / 2, "too small", decided)
         return np.where(self.known, decided, "no data")
@@ -166,20 +166,20 @@ def over_looks(looks: Sequence[Judgement]) -> Judgement:
 
 
 def deciding(sample: ArrayLike, rule: Rule) -> int:
-    """The point of one sample whose mean difference is the one that counts."""
+    """Return the index of the point whose mean difference is the one that counts, in one sample."""
     means = _Columns.of(np.asarray(sample, float)).middle
     by_point = means if rule.axes < 2 else np.fmin.reduce(means, axis=1)
     return int(np.flatnonzero(by_point == rule.low(means))[0])
 
 
 def _p_above(columns: "_Columns", bound: float, rule: Rule) -> Array:
-    """The p value of what counts being above a bound."""
+    """Return the p value of the decision that the difference which counts is above a bound."""
     parts, _ = rule.parts(columns.mean.shape)
     return np.asarray(np.minimum(1.0, -rule.low(-columns.p(bound, 1)) * parts))
 
 
 def _p_below(columns: "_Columns", bound: float, rule: Rule) -> Array:
-    """The p value of what counts being below a bound."""
+    """Return the p value of the decision that the difference which counts is below a bound."""
     _, parts = rule.parts(columns.mean.shape)
     return np.asarray(np.minimum(1.0, rule.high(columns.p(bound, -1)) * parts))
 
@@ -213,7 +213,7 @@ class _Columns:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether there is anything about a point."""
+        """Return whether there is anything about a point."""
         return np.asarray((self.n > 0) | self.mixed | (self.sure != 0))
 
     @property

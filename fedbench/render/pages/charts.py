@@ -70,7 +70,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """What one chart of lines is about.
+    """The content of one line chart.
 
     names: words that stand at x = 0, 1, 2 ...; ticks: where x has marks, if not at round numbers; log: whether x and
     y go by their logarithms; whole: whether x counts something.

@@ -11,7 +11,7 @@ import pandas as pd
 from fedbench.analysis.values import Trials
 from fedbench.render.figures import FORMATS, panels_of
 from fedbench.render.pages.charts import Curve, LineChart, Panel, line_charts
-from fedbench.render.plots.base import MeanPlot, Scene, by_round, listed
+from fedbench.render.plots.base import MeanPlot, PanelData, by_round, listed
 from fedbench.render.plots.curves import Curves
 from fedbench.render.plots.sweep import Sweep, axis_name
 from fedbench.render.style import slots
@@ -72,12 +72,12 @@ def _lines(study: ScaledStudy, trials: Trials, name: str, plot: Curves | Sweep, 
     points = int(np.clip(POINTS // max(1, lines), FEWEST_POINTS, MOST_POINTS))
     charts = line_charts(made, points=points, band=plot.banded(study), shared=plot.share_y)
     legend = {curve.label: curve.slot for chart in charts for curve in chart.curves if curve.label}
-    note = plot.note([Scene(study, trials, cells, None) for _, cells in panels]) if charts else ""
+    note = plot.note([PanelData(study, trials, cells, None) for _, cells in panels]) if charts else ""
     return PageFigure(name, note, charts, list(legend.items()), files=files)
 
 
 def _line_plots(study: ScaledStudy) -> int:
-    """How many figures of many points share the page."""
+    """Return how many figures of many points share the page."""
     return sum(isinstance(plot, Curves) for plot in study.study.plots.values()) or 1
 
 
@@ -85,7 +85,7 @@ def _over_rounds(
     study: ScaledStudy, trials: Trials, plot: Curves, title: str, cells: Sequence[Cell], name: str
 ) -> Panel:
     """Mean and standard deviation over seeds, by round, of every cell of a panel."""
-    scene, column = Scene(study, trials, cells, None), columns()[name]
+    scene, column = PanelData(study, trials, cells, None), columns()[name]
 
     def curves() -> Iterator[Curve]:
         for cell in scene.cells:
@@ -101,7 +101,7 @@ def _along(study: ScaledStudy, trials: Trials, plot: Sweep, title: str, cells: S
     """The same of a metric, along an axis."""
     places, numeric = plot.places(study)
     names = [] if numeric else [text_label(label) for label in study.labels(plot.x, plot.where)]
-    curves = [_curve(study, plot, cell, frame) for cell, frame in plot.lines(Scene(study, trials, cells, metric))]
+    curves = [_curve(study, plot, cell, frame) for cell, frame in plot.lines(PanelData(study, trials, cells, metric))]
     labels = (axis_name(plot.x), plot.quantity(metric))
     log = (plot.log and numeric, False)
     return Panel(title or study.study.title, labels, curves, names, places, log, dots=True)

@@ -1,4 +1,4 @@
-"""The page over all studies and searches of a result folder, made of the small summary that each leaves there."""
+"""The index of all studies and searches in a results folder, made from the summary in each report's folder."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,10 @@ SUMMARY, INDEX = "report.json", "index.html"
 
 @dataclass(frozen=True)
 class StudySummary:
-    """What the index says of a study. state: finished, unfinished, running, with the share of rounds that are done."""
+    """The summary of a study for the index.
+
+    state: finished, unfinished or running; share: of the rounds that are done.
+    """
 
     title: str
     name: str
@@ -31,7 +34,7 @@ class StudySummary:
 
 @dataclass(frozen=True)
 class SearchSummary:
-    """What the index says of a search: the best row of its table, by head, and its files."""
+    """The summary of a search for the index: the best row of its table, by head, and its files."""
 
     title: str
     name: str
@@ -43,12 +46,12 @@ class SearchSummary:
 
 
 def write_summary(summary: StudySummary | SearchSummary, folder: Path) -> Path:
-    """Leave report.json in the folder of a report."""
+    """Write report.json into the folder of a report."""
     return write_json(folder / SUMMARY, asdict(summary))
 
 
 def write_index(out: Path) -> Path:
-    """Write OUT/index.html; it looks for news of itself while something runs."""
+    """Write OUT/index.html, which reloads itself while any study is running."""
     studies, searches = _found(out, "studies", StudySummary), _found(out, "searches", SearchSummary)
     content = {"studies": studies, "searches": searches, "folder": out.resolve().name}
     out.mkdir(parents=True, exist_ok=True)
@@ -57,7 +60,7 @@ def write_index(out: Path) -> Path:
 
 
 def _found(out: Path, kind: str, summary: type[Any]) -> list[tuple[str, Any]]:
-    """(folder as seen from the index, summary) of every report below a folder; what cannot be read is not there."""
+    """Return the folder, relative to the index, and the summary of every report; unreadable summaries are left out."""
     found = []
     for path in sorted((out / kind).glob(f"*/*/**/{SUMMARY}")):
         with suppress(OSError, ValueError, TypeError):

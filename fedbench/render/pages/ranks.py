@@ -14,7 +14,10 @@ AXIS, ROW, GROUP = 46, 19, 7  # the axis' height, and the distance of two names,
 
 @dataclass(frozen=True)
 class Ranked:
-    """A competitor in the diagram: its mean rank, in pixels; the place of its name, which is on the left or not."""
+    """A competitor in the diagram: its mean rank and the position of its name, in pixels.
+
+    left: whether that is on the left.
+    """
 
     name: str
     slot: int
@@ -36,7 +39,7 @@ class Diagram:
 
 @dataclass(frozen=True)
 class PageRanks:
-    """Ranks, the diagram (none of fewer than two cells that have all competitors), the margin in words."""
+    """Ranks, the diagram (None if fewer than two cells have all competitors), and the margin in words."""
 
     ranks: Ranks
     diagram: Diagram | None
@@ -44,7 +47,7 @@ class PageRanks:
 
 
 def page_ranks(ranks: Ranks | None) -> PageRanks | None:
-    """Ranks as a page shows them, if there are any."""
+    """Return ranks as a page shows them; None if there are none."""
     return PageRanks(ranks, _diagram(ranks), f"{ranks.margin:g}") if ranks else None
 
 

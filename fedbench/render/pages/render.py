@@ -1,4 +1,4 @@
-"""From a page's content to its HTML: one file that opens from anywhere and asks the network for nothing."""
+"""Render pages as HTML: one file that opens from anywhere and loads nothing from the network."""
 
 import time
 from functools import cache
@@ -19,7 +19,7 @@ RELOAD = 5  # seconds after which the page of something that runs looks for news
 
 @cache
 def _templates() -> "Environment":
-    """Our templates: everything that is put into them is escaped."""
+    """Return the templates; everything that is inserted into them is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
@@ -38,11 +38,11 @@ def _templates() -> "Environment":
 
 
 def html(template: str, reload: int = 0, **content: Any) -> str:
-    """A page. reload: seconds after which it looks for news of itself; 0 for never."""
+    """Return a page as HTML. reload: seconds after which it reloads itself; 0 for never."""
     written = int(time.time()) if reload else 0  # a report made again has the same bytes
     return _templates().get_template(template).render(reload=reload, written=written, **content)
 
 
 def rendered(template: str, path: Path, reload: int = 0, **content: Any) -> Path:
-    """Write a page, all of it or nothing."""
+    """Write a page atomically and return its path."""
     return write_text(path, html(template, reload, **content))

@@ -23,9 +23,9 @@ MOST_TRIALS = 1500  # rows; trials.csv has all of them
 
 @dataclass(frozen=True)
 class PageTrial:
-    """One trial. labels: its place on every axis; differs: its settings that others have otherwise.
+    """One trial. labels: on every axis; differs: the settings that are not the same in all trials.
 
-    score: in percent; files: where its folder or pack is, seen from the page.
+    score: in percent; files: the address of its folder or pack, relative to the page.
     """
 
     hash: str
@@ -43,9 +43,11 @@ class PageTrial:
 def page_trials(
     study: ScaledStudy, trials: Trials, folder: Path, running: Collection[str] = ()
 ) -> tuple[list[PageTrial], int]:
-    """The study's trials in its order, each one once, and how many there are beside them: failures come first then.
+    """Return the study's trials in its order, each once, and the number of further trials.
 
-    running: hashes of those that run now.
+    Failures are never left out first.
+
+    running: the hashes of the trials that are running.
     """
     cells = {config.hash: (cell, seed) for cell in reversed(study.cells) for seed, config in cell.trials.items()}
     differs, places = _differs(study), _Places(folder)
@@ -78,7 +80,7 @@ def _row(
 
 
 class _Places:
-    """Where entries are, seen from the folder of a page; what is above entries is resolved once."""
+    """The addresses of entries relative to the folder of a page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
@@ -92,7 +94,7 @@ class _Places:
 
 
 def _differs(study: ScaledStudy) -> dict[str, str]:
-    """By hash, the settings of a trial that are not the same in all of them; in a cell, only the seeds differ."""
+    """Return by hash the settings of a trial that are not the same in all trials; within a cell only seeds differ."""
     cells = {config.hash: number for number, cell in enumerate(study.cells) for config in cell.trials.values()}
     configs = {number: next(iter(study.cells[number].trials.values())) for number in cells.values()}
     texts = dict(zip(configs, differing(configs.values()), strict=True))
@@ -112,7 +114,7 @@ def differing(trials: Iterable[TrialConfig]) -> list[str]:
 
 
 def _flat(config: TrialConfig) -> dict[str, str]:
-    """Settings by their dotted keys, without those that say where it is computed."""
+    """Return settings by their dotted keys, without those under `run`."""
     settings: dict[str, Any] = config.model_dump(mode="json", exclude={"run"})
     return {key: str(_at(settings, key)) for key in leaves(settings)}
 

@@ -1,4 +1,4 @@
-"""What a kind of plot is: its fields in a study file, and how one panel is drawn. Matplotlib is not imported here."""
+"""Kinds of plots: the fields in a study file, and how one panel is drawn. Matplotlib is not imported here."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """One panel: the study, the trials, the cells that belong here, and which part of the figure this is."""
+class PanelData:
+    """What one panel shows: the study, its trials, the cells of the panel, and which part of the panel is drawn."""
 
     study: ScaledStudy
     trials: Trials
@@ -35,11 +35,14 @@ class Scene:
     part: Any
 
     def done(self, cell: Cell) -> list[StoredTrial]:
-        """The finished trials of a cell, in the order of its seeds."""
+        """Return the finished trials of a cell, in the order of its seeds."""
         return [trial for config in cell.trials.values() if (trial := finished(self.trials, config.hash))]
 
     def seed(self) -> int | None:
-        """The first seed that all cells here have finished, else that most have: to show what cannot be averaged."""
+        """Return the first seed that all cells have finished, else the one that most have.
+
+        It is for what cannot be averaged.
+        """
         done = [seed for cell in self.cells for seed, c in cell.trials.items() if finished(self.trials, c.hash)]
         return max(
             dict.fromkeys(seed for cell in self.cells for seed in cell.trials if seed in done),
@@ -48,20 +51,23 @@ class Scene:
         )
 
     def of_seed(self, cell: Cell) -> StoredTrial | None:
-        """A cell's trial of that seed."""
+        """Return the trial of a cell with the seed of `seed`, if it is finished."""
         seed = self.seed()
         return finished(self.trials, cell.trials[seed].hash) if seed is not None and seed in cell.trials else None
 
     def first(self) -> StoredTrial | None:
-        """The trial of that seed, of the first cell that has it."""
+        """Return the trial with that seed in the first cell that has it."""
         return next((trial for cell in self.cells if (trial := self.of_seed(cell))), None)
 
     def first_table(self, name: str) -> "pd.DataFrame":
-        """A table of that trial; empty if there is none."""
+        """Return a table of that trial; empty if there is none."""
         import pandas as pd
 
         trial = self.first()
         return trial.table(name) if trial else pd.DataFrame()
+
+
+Scene = PanelData  # its name until 0.1, in plugins
 
 
 class Plot(PlotSpec):
@@ -69,17 +75,17 @@ class Plot(PlotSpec):
 
     size: ClassVar[tuple[float, float]] = (3.1, 2.4)
 
-    def parts(self, scene: Scene) -> Sequence[Any]:
-        """What every panel is made up of, side by side; none if there is nothing to show."""
+    def parts(self, scene: PanelData) -> Sequence[Any]:
+        """Return the parts that every panel has, side by side; none if there is nothing to show."""
         return [None]
 
-    def note(self, scenes: Sequence[Scene]) -> str:
-        """What stands below the figure, given its panels: by default the seed that is shown, where it is one."""
+    def note(self, scenes: Sequence[PanelData]) -> str:
+        """Return the line below the figure, given its panels: by default the seed that is shown."""
         seeds = [scene.seed() for scene in scenes]
         return seeds_in_words(seeds[:1]) if len(set(seeds)) == 1 else f"{seeds_in_words(seeds)}, by panel"
 
     @abstractmethod
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """Draw one part of a panel: `scene.part`."""
 
 
@@ -99,26 +105,26 @@ class ColourPlot(QuantityPlot):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that it names."""
+        """Return the axes that the plot names."""
         return [*self.panels, *([self.colour] if self.colour else [])]
 
-    def coloured(self, scene: Scene) -> list[tuple[Cell, str, str]]:
-        """(cell, colour, label) of every cell: the colour goes with its label on the colour axis."""
+    def coloured(self, scene: PanelData) -> list[tuple[Cell, str, str]]:
+        """Return every cell with its colour, which follows from its label on the colour axis, and that label."""
         if self.colour is None:
             return [(cell, COLOURS[1], "") for cell in scene.cells]
         return [
             (cell, colour_of(self._slot(cell, scene)), text_label(cell.labels[self.colour])) for cell in scene.cells
         ]
 
-    def dash(self, cell: Cell, scene: Scene) -> Dash:
-        """The line style of a cell."""
+    def dash(self, cell: Cell, scene: PanelData) -> Dash:
+        """Return the line style of a cell."""
         return DASHES[number_of(self._slot(cell, scene), len(DASHES))]
 
-    def marker(self, cell: Cell, scene: Scene) -> str:
-        """The marker of a cell."""
+    def marker(self, cell: Cell, scene: PanelData) -> str:
+        """Return the marker of a cell."""
         return MARKERS[number_of(self._slot(cell, scene), len(MARKERS))]
 
-    def _slot(self, cell: Cell, scene: Scene) -> int:
+    def _slot(self, cell: Cell, scene: PanelData) -> int:
         return slots(scene.study.labels(self.colour, self.where))[cell.labels[self.colour]] if self.colour else 0
 
 
@@ -126,11 +132,11 @@ class MeanPlot(ColourPlot):
     """A figure of lines, see `line`: means over seeds, with a band unless there are more of them than colours."""
 
     def banded(self, study: ScaledStudy) -> bool:
-        """Whether lines have bands: many would hide each other."""
+        """Return whether lines have bands: many would hide each other."""
         return self.colour is None or len(study.labels(self.colour, self.where)) <= len(COLOURS)
 
-    def note(self, scenes: Sequence[Scene]) -> str:
-        """What line and band are, and of which seeds."""
+    def note(self, scenes: Sequence[PanelData]) -> str:
+        """Return what line and band are, and over which seeds."""
         seeds = all_seeds(scenes)
         if len(seeds) == 1:
             return seeds_in_words(seeds)
@@ -154,7 +160,7 @@ def register_plot(plot: type[P]) -> type[P]:
 def line(
     ax: "Axes", values: "pd.DataFrame", colour: str, dash: Dash, label: str, *, band: bool = True, **style: Any
 ) -> None:
-    """Mean over the columns (seeds) against the index, with a band of one standard deviation if asked for."""
+    """Draw the mean over the columns (seeds) against the index, by default with a band of one standard deviation."""
     mean = values.mean(axis=1)
     ax.plot(mean.index, mean, linestyle=dash, color=colour, linewidth=1.3, label=label, **style)
     if band and values.shape[1] > 1:
@@ -163,7 +169,7 @@ def line(
 
 
 def by_round(trials: Sequence[StoredTrial], name: str) -> "pd.DataFrame":
-    """A column of rounds.csv or an indicator, by round, as people read it: a column for every trial that has any.
+    """Return a column of rounds.csv, or an indicator, by round, with a column for every trial that has it.
 
     Rounds that one of these trials does not have are left out.
     """
@@ -180,13 +186,13 @@ def by_round(trials: Sequence[StoredTrial], name: str) -> "pd.DataFrame":
 
 
 def over_rounds(trial: StoredTrial, name: str) -> "pd.Series[float]":
-    """A column of rounds.csv or an indicator, by round, as people read it (accuracies in percent)."""
+    """Return a column of rounds.csv, or an indicator, of one trial by round; accuracies are in percent."""
     rounds, values = _recorded(trial, name)
     return _series(rounds, columns()[name].factor * values)
 
 
 def _recorded(trial: StoredTrial, name: str) -> tuple[Column, Column]:
-    """The rounds in which a column of rounds.csv or an indicator has a number, and the numbers."""
+    """Return the rounds in which a column of rounds.csv, or an indicator, has a number, and the numbers."""
     rounds = trial.rounds
     if name in rounds:
         known = ~np.isnan(rounds[name])
@@ -204,23 +210,23 @@ def _series(rounds: Column, values: Column) -> "pd.Series[float]":
     return pd.Series(values, index=pd.Index(rounds, name="round"))
 
 
-def all_seeds(scenes: Sequence[Scene]) -> list[int]:
-    """The seeds behind some panels."""
+def all_seeds(scenes: Sequence[PanelData]) -> list[int]:
+    """Return all seeds of some panels."""
     return list(dict.fromkeys(seed for scene in scenes for cell in scene.cells for seed in cell.trials))
 
 
 def seeds_in_words(seeds: Sequence[int | None]) -> str:
-    """Seed 8, or seeds 8, 9."""
+    """Return seeds as text, such as "seed 8" or "seeds 8, 9"."""
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def add_to_title(ax: "Axes", text: str) -> None:
-    """One more line of a panel's title."""
+    """Add one more line to a panel's title."""
     ax.set_title("\n".join(part for part in (ax.get_title(), text) if part), fontsize=9)
 
 
 def whole_ticks(*axes: "Axis") -> None:
-    """Ticks at whole numbers."""
+    """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in axes:
@@ -228,11 +234,11 @@ def whole_ticks(*axes: "Axis") -> None:
 
 
 def listed(value: str | list[str]) -> list[str]:
-    """One name, or several, as a list."""
+    """Return one name, or several, as a list."""
     return [value] if isinstance(value, str) else value
 
 
 def rounds_there(wanted: Sequence[int], there: Iterable[int]) -> list[int]:
-    """The wanted rounds, each replaced by the nearest one that was recorded."""
+    """Return the wanted rounds, each replaced by the nearest one that was recorded."""
     recorded = sorted(set(there))
     return sorted({min(recorded, key=lambda t: (abs(t - w), t)) for w in wanted}) if recorded else []

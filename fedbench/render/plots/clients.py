@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedbench.metrics.clients import basis, client_accuracies
-from fedbench.render.plots.base import ColourPlot, Scene, all_seeds, register_plot, seeds_in_words
+from fedbench.render.plots.base import ColourPlot, PanelData, all_seeds, register_plot, seeds_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,12 +18,12 @@ class ClientsPlot(ColourPlot):
 
     kind: Literal["clients"] = "clients"
 
-    def note(self, scenes: Sequence[Scene]) -> str:
+    def note(self, scenes: Sequence[PanelData]) -> str:
         """What the accuracies rest on, and whose they are."""
         rests = dict.fromkeys(basis(trial) for scene in scenes for cell in scene.cells for trial in scene.done(cell))
         return f"{'; '.join(rests)}; all clients of {seeds_in_words(all_seeds(scenes))}"
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """A step at every client's accuracy, for each label of the colour axis."""
         found: dict[tuple[str, str], list[float]] = {}
         dashes = {}

@@ -10,7 +10,7 @@ from fedbench.base.fields import Count
 from fedbench.indicators.heterogeneity import class_shares
 from fedbench.render.plots.base import (
     ColourPlot,
-    Scene,
+    PanelData,
     add_to_title,
     register_plot,
     rounds_there,
@@ -33,12 +33,12 @@ class CohortPlot(ColourPlot):
     rounds: Annotated[list[Count], Field(min_length=1)]
     """which rounds, or the nearest that were recorded"""
 
-    def parts(self, scene: Scene) -> Sequence[int]:
+    def parts(self, scene: PanelData) -> Sequence[int]:
         """A column for every round."""
         table = scene.first_table("clients")
         return rounds_there(self.rounds, table["round"]) if len(table) else []
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """Class shares of all data, and of the round's cohort: by data sizes, and under each cell's weights."""
         bars: list[tuple[str, str, np.ndarray]] = []
         for cell, colour, label in self.coloured(scene):

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedbench.render.plots.base import (
     MeanPlot,
-    Scene,
+    PanelData,
     by_round,
     line,
     listed,
@@ -34,7 +34,7 @@ class Curves(MeanPlot):
     critical: bool = False
     """mark where the local gradient coherence reaches zero"""
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """One curve for every colour and every y."""
         known, names = columns(), listed(self.y)
         several = len(names) > 1

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedbench.render.plots.base import (
     ColourPlot,
-    Scene,
+    PanelData,
     add_to_title,
     all_seeds,
     over_rounds,
@@ -33,12 +33,12 @@ class Distribution(ColourPlot):
     y: CurveName = "r"
     """a column or indicator"""
 
-    def note(self, scenes: Sequence[Scene]) -> str:
-        """What is counted, and what the line is."""
+    def note(self, scenes: Sequence[PanelData]) -> str:
+        """Return what the bars count, and what the line is."""
         seeds = seeds_in_words(all_seeds(scenes))
         return f"bars: all rounds of {seeds}; line: normal density of the same median and median deviation"
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""
         import pandas as pd
 

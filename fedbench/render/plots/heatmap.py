@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fedbench.base.fields import Count
-from fedbench.render.plots.base import Plot, Scene, add_to_title, register_plot, rounds_there
+from fedbench.render.plots.base import PanelData, Plot, add_to_title, register_plot, rounds_there
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,12 +25,12 @@ class Heatmap(Plot):
     rounds: Annotated[list[Count], Field(min_length=1)]
     """which rounds, or the nearest that were recorded"""
 
-    def parts(self, scene: Scene) -> Sequence[int]:
+    def parts(self, scene: PanelData) -> Sequence[int]:
         """A column for every round."""
         table = scene.first_table("coherence")
         return rounds_there(self.rounds, table["round"]) if len(table) else []
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """Colours reach as far as the largest cosine."""
         table = scene.first_table("coherence")
         rows = table[table["round"] == scene.part] if len(table) else table

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from fedbench.render.plots.base import Plot, Scene, register_plot, whole_ticks
+from fedbench.render.plots.base import PanelData, Plot, register_plot, whole_ticks
 from fedbench.render.style import COLOURS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class PartitionPlot(Plot):
     size = (3.6, 2.6)
     kind: Literal["partition"] = "partition"
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """A dot for every client and class; its area is the number of samples."""
         table = scene.first_table("partition")
         if table.empty:

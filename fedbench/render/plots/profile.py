@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbench.render.plots.base import MeanPlot, Scene, line, register_plot
+from fedbench.render.plots.base import MeanPlot, PanelData, line, register_plot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ class Profile(MeanPlot):
     of: Literal["histogram", "rescaled", "landscape"]
     """the table"""
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """One curve for every colour."""
         import pandas as pd
 

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from fedbench.base.fields import Count
 from fedbench.render.plots.base import (
+    PanelData,
     QuantityPlot,
-    Scene,
     add_to_title,
     register_plot,
     rounds_there,
@@ -29,11 +29,11 @@ class ServerPathPlot(QuantityPlot):
     rounds: Annotated[list[Count], Field(min_length=1)]
     """which rounds, or the nearest that were recorded"""
 
-    def parts(self, scene: Scene) -> Sequence[str]:
+    def parts(self, scene: PanelData) -> Sequence[str]:
         """A column for each of gamma, lambda and the proxy loss."""
         return ["gamma", "lambda", "loss"]
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """A line for every round; for lambda one for every client, in the last of the rounds."""
         table = scene.first_table("server_lambda" if scene.part == "lambda" else "server_path")
         if table.empty:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fedbench.base.fields import Count
-from fedbench.render.plots.base import Plot, Scene, add_to_title, register_plot, rounds_there
+from fedbench.render.plots.base import PanelData, Plot, add_to_title, register_plot, rounds_there
 from fedbench.render.style import COLOURS
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class SimplexPlot(Plot):
     round: Count
     """of the landscape, or the nearest that was recorded"""
 
-    def parts(self, scene: Scene) -> Sequence[str]:
+    def parts(self, scene: PanelData) -> Sequence[str]:
         """The landscape of one round, and the best weights of all."""
         return ["landscape", "trajectory"]
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """Barycentric: a corner is a client that gets all the weight; a cross marks data-size weights."""
         table = scene.first_table("simplex")
         if table.empty:

@@ -8,7 +8,7 @@ from fedbench.analysis.values import values_by_seed
 from fedbench.base.explain import fields
 from fedbench.config import TrialConfig
 from fedbench.metrics import METRICS
-from fedbench.render.plots.base import MeanPlot, Scene, line, listed, register_plot
+from fedbench.render.plots.base import MeanPlot, PanelData, line, listed, register_plot
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import Label, Show, short, shown_as, text_label
 from fedbench.specs.parts import MetricName
@@ -42,18 +42,21 @@ class Sweep(MeanPlot):
         """The axes that it names."""
         return [*super().axes, self.x]
 
-    def parts(self, scene: Scene) -> list[str]:
+    def parts(self, scene: PanelData) -> list[str]:
         """A column of panels for every metric."""
         return listed(self.y)
 
     def places(self, study: ScaledStudy) -> tuple[list[float], bool]:
-        """Where the labels of the axis stand, and whether that is at their own numbers; else they count from zero."""
+        """Return where the labels are on the x axis: at their own numbers, or else counted from zero.
+
+        And which it is.
+        """
         order = study.labels(self.x, self.where)
         numbers = [float(label) for label in order if isinstance(label, (int, float))]
         numeric = len(numbers) == len(order) and not (self.log and min(numbers) <= 0)
         return (numbers if numeric else [float(index) for index in range(len(order))]), numeric
 
-    def lines(self, scene: Scene) -> list[tuple[Cell, "pd.DataFrame"]]:
+    def lines(self, scene: PanelData) -> list[tuple[Cell, "pd.DataFrame"]]:
         """For every colour its first cell, and its values: a row a place along the axis, a column a seed."""
         import pandas as pd
 
@@ -69,10 +72,10 @@ class Sweep(MeanPlot):
         ]
 
     def quantity(self, metric: str) -> str:
-        """What is on the y axis."""
+        """Return the label of the y axis."""
         return shown_as(METRICS.get(metric).label, self.show)
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """One line for every colour."""
         for cell, frame in self.lines(scene):
             ((_, colour, label),) = self.coloured(replace(scene, cells=[cell]))

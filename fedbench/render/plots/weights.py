@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedbench.metrics.weights import client_data
-from fedbench.render.plots.base import ColourPlot, Scene, all_seeds, register_plot, seeds_in_words
+from fedbench.render.plots.base import ColourPlot, PanelData, all_seeds, register_plot, seeds_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,15 +18,15 @@ class WeightsPlot(ColourPlot):
 
     kind: Literal["weights"] = "weights"
 
-    def parts(self, scene: Scene) -> Sequence[str]:
+    def parts(self, scene: PanelData) -> Sequence[str]:
         """Against data size, and against heterogeneity degree."""
         return ["data size (samples)", "heterogeneity degree"]
 
-    def note(self, scenes: Sequence[Scene]) -> str:
+    def note(self, scenes: Sequence[PanelData]) -> str:
         """What a dot is."""
         return f"a dot for every client of {seeds_in_words(all_seeds(scenes))}: its mean over rounds"
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """A dot for every client of every seed: its mean weight over rounds."""
         from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from fedbench.analysis.values import values_by_seed
 from fedbench.base.fields import invalid
 from fedbench.metrics import METRICS
-from fedbench.render.plots.base import Plot, Scene, all_seeds, register_plot
+from fedbench.render.plots.base import PanelData, Plot, all_seeds, register_plot
 from fedbench.render.plots.sweep import axis_name
 from fedbench.specs.expand import Cell
 from fedbench.specs.names import Label, short, text_label
@@ -24,7 +24,7 @@ LABEL_WIDTH = 14  # characters in a line of a cell's label
 FEW = 8  # rows of cells that have room for larger letters
 
 
-class Found(NamedTuple):
+class CellValue(NamedTuple):
     """The worst of some cells: its mean over seeds (None where a run of it diverged), and its label."""
 
     mean: float | None
@@ -53,9 +53,8 @@ class Worst(Plot):
     @model_validator(mode="after")
     def _check(self) -> "Worst":
         if METRICS.get(self.value).better is None:
-            raise invalid(
-                f"value = {self.value!r}: of it nothing is the worst; must be a metric that is better or worse"
-            )
+            known = ", ".join(name for name, metric in METRICS.items() if metric.better)
+            raise invalid(f"value = {self.value!r}: neither high nor low values are worse; must be one of {known}")
         return self
 
     @property
@@ -63,13 +62,13 @@ class Worst(Plot):
         """The axes that it names."""
         return [*self.panels, self.x, self.y, self.over]
 
-    def note(self, scenes: Sequence[Scene]) -> str:
-        """What a number is."""
+    def note(self, scenes: Sequence[PanelData]) -> str:
+        """Return what a number stands for."""
         seeds = all_seeds(scenes)
         of = f"seed {seeds[0]}" if len(seeds) == 1 else f"mean over {len(seeds)} seeds"
         return f"{of} at the worst {short(self.over)}, which is named below the number"
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """Colours from the worst to the best number; a run that diverged has the darkest."""
         columns, rows = (scene.study.labels(axis, self.where) for axis in (self.x, self.y))
         found = {(row, column): self.worst(scene, row, column) for row in rows for column in columns}
@@ -93,32 +92,32 @@ class Worst(Plot):
 
     @property
     def metric_label(self) -> str:
-        """The metric and its unit."""
+        """Return the label of the metric, with its unit."""
         return METRICS.get(self.value).label
 
-    def worst(self, scene: Scene, row: Label, column: Label) -> Found | None:
-        """The worst cell of a place, None where nothing was run."""
+    def worst(self, scene: PanelData, row: Label, column: Label) -> CellValue | None:
+        """Return the worst of the cells with these labels; None if none of them was run."""
         cells = [c for c in scene.cells if c.labels[self.y] == row and c.labels[self.x] == column]
-        found = [worst for cell in cells if (worst := self.found(scene, cell))]
+        found = [worst for cell in cells if (worst := self.value_of(scene, cell))]
         sign = -1 if METRICS.get(self.value).better == "lower" else 1
         return min(found, key=lambda item: -np.inf if item.mean is None else sign * item.mean, default=None)
 
-    def found(self, scene: Scene, cell: Cell) -> Found | None:
-        """What a cell reached, None where it was not run."""
+    def value_of(self, scene: PanelData, cell: Cell) -> CellValue | None:
+        """Return the mean of a cell over seeds; None if it was not run."""
         label = text_label(cell.labels[self.over])
         there = [trial for config in cell.trials.values() if (trial := scene.trials.get(config.hash))]
         if any(trial.status == "diverged" for trial in there):
-            return Found(None, label)
+            return CellValue(None, label)
         values = values_by_seed(scene.study, [cell], scene.trials, self.value, "value")
-        return Found(fmean(values.values()), label) if values else None
+        return CellValue(fmean(values.values()), label) if values else None
 
-    def number(self, worst: Found) -> str:
-        """The number of a cell, as people read it."""
+    def number(self, worst: CellValue) -> str:
+        """Return the number of a cell as text."""
         return "diverged" if worst.mean is None else f"{worst.mean:.{METRICS.get(self.value).digits}f}"
 
 
-def mean_of(found: Found | None) -> float:
-    """As a number: NaN where there is nothing, -inf where a run diverged."""
-    if found is None:
+def mean_of(value: CellValue | None) -> float:
+    """Return the mean as a number: NaN where nothing was run, -inf where a run diverged."""
+    if value is None:
         return float("nan")
-    return -float("inf") if found.mean is None else found.mean
+    return -float("inf") if value.mean is None else value.mean

@@ -115,6 +115,17 @@ def _opened(path: str, flags: int, *, links: bool) -> int:
         raise
 
 
+def make_folder(folder: Path, name: str) -> None:
+    """Create a folder; UserError, which begins with `name`, if it cannot be created or written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = scratch(folder / "probe")
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{name}: cannot be written ({error.strerror or error})") from error
+
+
 def sync(path: Path) -> None:
     """Flush the bytes of a file to the disk; OSError if that fails."""
     with path.open("rb") as stream:

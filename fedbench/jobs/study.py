@@ -32,8 +32,7 @@ from fedbench.simulation.federation import check_data
 from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
 from fedbench.store.mirror import check_place, forget
 from fedbench.store.plugins import changed_plugins
-from fedbench.store.store import Store
-from fedbench.store.sweep import sweep_store
+from fedbench.store.store import Store, sweep_store
 from fedbench.trackers import CommandTrackers, check_trackers
 from fedbench.tune.fit import check_address, check_here
 from fedbench.tune.local import connected

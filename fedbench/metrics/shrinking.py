@@ -1,6 +1,6 @@
-"""Gamma, and what shrinking does to the global model."""
+"""Gamma, what shrinking does to the global model, and how flat the loss is around the final one."""
 
-from fedbench.metrics.base import Metric, TrialData, column, early, last, late, register_metric, summary
+from fedbench.metrics.base import Metric, TrialData, column, early, indicator, last, late, register_metric, summary
 
 RESCALED_BY = 0.98  # of the gammas that the rescaled loss is computed at, the one that is looked at
 
@@ -34,3 +34,7 @@ register_metric("norm_w", Metric("norm of the final model", column("norm_w", las
 register_metric("near_zero", Metric("parameters near zero (%)", summary("near_zero_share", 100.0)))
 register_metric("rescaling_gain", Metric("fall of the loss when rescaled by 0.98", rescaling_gain, 5))
 register_metric("rescaling_change", Metric("largest change of the loss when rescaled by 0.9 to 1, %", rescaling_change))
+register_metric("hessian_top1", Metric("top Hessian eigenvalue, final model", indicator("hessian_top1", last), 3))
+register_metric(
+    "hessian_ratio", Metric("ratio of Hessian eigenvalues 1 and 5, final model", indicator("hessian_top1_top5", last))
+)

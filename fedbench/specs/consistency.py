@@ -1,14 +1,16 @@
-"""What must be right in a study file before anything runs: names, axes, labels and the paper's numbers."""
+"""Checks of a study file before anything runs (names, axes, labels, the paper's numbers), and of what --set changes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fedbench.base.errors import ConfigError, unknown
-from fedbench.base.settings import leaves, merge, nest
+from fedbench.base.explain import keys
+from fedbench.base.settings import Settings, leaves, merge, nest
+from fedbench.config import TrialConfig
 from fedbench.simulation.record import columns
-from fedbench.specs.marks import check_marks
 from fedbench.specs.names import Label, Where, text_label
-from fedbench.specs.paper import paper_numbers
+from fedbench.specs.paper import check_marks, paper_numbers
+from fedbench.specs.parameters import MISSING, look_up
 from fedbench.specs.study import Study
 
 FILE_NAME = re.compile(r"[\w-]+")
@@ -168,3 +170,30 @@ def _conditions(study: Study) -> Iterable[tuple[str, Where]]:
         yield from ((f"marks.{key}", rule.where) for rule in (mark if isinstance(mark, list) else ()))
     for exception in study.reference.not_comparable if study.reference else ():
         yield "reference.not_comparable", exception.where
+
+
+def result_changes(changes: Settings) -> Settings:
+    """Return the changes that make another study or search; where trials run does not."""
+    return {key: value for key, value in changes.items() if key != "run"}
+
+
+def check_changes(changes: Settings, axes: Mapping[str, Sequence[Settings]], path: str = "") -> None:
+    """Refuse changes of a seed, of a whole group of settings, and of a key that all points of an axis set.
+
+    `axes`: for each, the settings of its points.
+    """
+    if not changes:
+        return
+    groups = {key.partition(".")[0] for key in keys(TrialConfig) if "." in key}
+    for name, value in changes.items():
+        key = f"{path}{name}"
+        if key == "seed":
+            raise ConfigError("--set seed: use --seeds")
+        if isinstance(value, dict):
+            check_changes(value, axes, f"{key}.")
+            continue
+        if key in groups:
+            raise ConfigError(f"--set {key}={value}: {key} is a group of settings; set one of them, {key}.KEY={value}")
+        for axis, points in axes.items():
+            if all(look_up(settings, key) is not MISSING for settings in points):
+                raise ConfigError(f"--set {key}: every point of the axis '{axis}' sets its own; pick some with --only")

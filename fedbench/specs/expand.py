@@ -13,11 +13,10 @@ from fedbench.base.fields import first_duplicate
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
-from fedbench.specs.changes import check_changes, counted
-from fedbench.specs.consistency import check_study
+from fedbench.specs.consistency import check_changes, check_study, result_changes
 from fedbench.specs.library import built_in, load
-from fedbench.specs.marks import marked
 from fedbench.specs.names import Axis, Label, Mark, ScaleName, Where, as_number, named, text_label, variant_name
+from fedbench.specs.paper import marked
 from fedbench.specs.parts import ScoreSpec
 from fedbench.specs.plan import Plan, fixed_plan
 from fedbench.specs.study import ScaleSpec, Study
@@ -178,7 +177,7 @@ def expand_study(
         _labels(axes),
         _labels(whole),
         cells,
-        counted(changes),
+        result_changes(changes),
         picked,
         spec.score or study.score,
         base=base,

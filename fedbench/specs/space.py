@@ -12,7 +12,7 @@ from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.fields import Seeds, Strict, no_duplicates
 from fedbench.base.settings import Settings, in_words, merge, nest
 from fedbench.config import LAST_ROUNDS, TrialConfig
-from fedbench.specs.changes import check_changes, counted
+from fedbench.specs.consistency import check_changes, result_changes
 from fedbench.specs.library import built_in, load
 from fedbench.specs.names import ScaleName, variant_name
 from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
@@ -242,7 +242,7 @@ def expand_space(
         suggestion_seeds=suggestion_seeds[:1] if tiny else suggestion_seeds,
         seeds=list(seeds or (table_seeds[:1] if tiny else table_seeds)),
         validation=validation,
-        changed=counted(changes),
+        changed=result_changes(changes),
         picked=[
             *([f"method={','.join(arm.label for arm in chosen)}"] if only else []),
             *([f"seeds={','.join(map(str, seeds))}"] if seeds else []),

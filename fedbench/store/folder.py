@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import read_bytes, scratch, write_bytes, write_json, write_text
+from fedbench.base.files import make_folder, read_bytes, write_bytes, write_json, write_text
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.config import TrialConfig
 from fedbench.config.resolve import without_obsolete
@@ -73,13 +73,7 @@ class TrialFolder(Callback[Simulation, Record]):
 
     def prepare(self) -> None:
         """Create the folder; UserError with the reason if it cannot be written to."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe = scratch(self.path / "probe")
-            probe.write_text("")
-            probe.unlink()
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+        make_folder(self.path, str(self.path))
 
     def start(self, run: Simulation) -> None:
         """Write config and environment, and all tables with the rounds that a resumed run has already."""

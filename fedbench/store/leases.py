@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -98,13 +99,13 @@ class Lease:
 class Watch:
     """Watches the leases of other processes, to find those that are no longer renewed."""
 
-    def __init__(self, patience: float = STALE_SECONDS) -> None:
-        self.patience = patience
+    def __init__(self, patience: float = STALE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        self.patience, self.clock = patience, clock
         self._seen: dict[Path, tuple[dict[str, Any], float]] = {}
 
     def holder(self, file: Path) -> str:
         """Return a description of a lease's holder, empty if there is none; remove the lease if it is stale."""
-        holder, now = read(file), time.monotonic()
+        holder, now = read(file), self.clock()
         if holder is None:
             return ""
         seen, since = self._seen.get(file, (None, now))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbench.base.errors import UserError
-from fedbench.base.files import RESULTS, remove, scratch, sync, write_bytes, write_json, write_once
+from fedbench.base.files import RESULTS, make_folder, remove, scratch, sweep, sync, write_bytes, write_json, write_once
 from fedbench.base.packs import LARGEST_FILE, SUFFIX
 from fedbench.store.entry import (
     LIMITS,
@@ -30,6 +30,7 @@ from fedbench.store.entry import (
     scored_over,
     sha256_of,
 )
+from fedbench.store.leases import dead, drop, read
 from fedbench.store.mark import Status, read_mark
 
 RETIRED = ".old-"  # before the name of an entry while its trial is run again
@@ -125,13 +126,7 @@ class Store:
 
     def prepare(self) -> None:
         """Create the folders; UserError with the reason if they cannot be written to."""
-        try:
-            self.trials.mkdir(parents=True, exist_ok=True)
-            probe = scratch(self.trials / "probe")
-            probe.write_text("")
-            probe.unlink()
-        except OSError as error:
-            raise UserError(f"--out {self.out}: cannot be written ({error.strerror or error})") from error
+        make_folder(self.trials, f"--out {self.out}")
 
     def get(self, hash_: str) -> StoredTrial | None:
         """Return the entry of a trial, verified once per command; None if there is none.
@@ -294,3 +289,26 @@ class Store:
 def _writable(folder: Path) -> bool:
     """Return whether a folder can be written to; its mode applies to root, too."""
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
+
+
+def sweep_store(store: Store, hashes: Iterable[str], reports: Iterable[Path] = ()) -> None:
+    """Remove temporary files of processes that have ended, and what finished trials no longer need.
+
+    Files of other machines that share the folder are left alone: whether their processes have ended is unknown.
+    """
+    folders = [store.out / name for name in ("trials", "models", "leases", "checkpoints")]
+    for folder in (store.out, *folders, *reports):
+        sweep(folder)
+    for hash_ in _with_leftovers(store).intersection(hashes):
+        lease = store.lease(hash_)
+        holder = read(lease)
+        if holder and dead(holder):
+            drop(lease, holder)
+        if not read(lease):
+            store.settle(hash_)
+
+
+def _with_leftovers(store: Store) -> set[str]:
+    """Return the hashes of trials that have a lease, checkpoints or a retired entry."""
+    retired = {path.name.removeprefix(RETIRED) for path in store.trials.glob(f"{RETIRED}*")}
+    return retired.union(*({path.name for path in (store.out / name).glob("*")} for name in ("leases", "checkpoints")))

@@ -1,13 +1,15 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from fedbench import ConfigError, TrialConfig, simulate
 from fedbench.base.explain import keys
 from fedbench.base.settings import dump_yaml, load_yaml
 from fedbench.data.base import DATASETS, Dataset, register_dataset
-from tests.conftest import timeless
+from tests.conftest import TINY, timeless
 
 PROXY_USER = {"model": "resnet8", "bn": "proxy"}
 
@@ -155,11 +157,40 @@ def test_a_scale_that_is_the_default_in_some_cohorts_only_counts() -> None:
     assert TrialConfig(**{**given, **two}).hash != TrialConfig(**{**alie, **two}).hash
 
 
-def test_equal_hashes_give_equal_records(tiny: Callable[..., TrialConfig]) -> None:
-    one = tiny(clients__participation=0.42, clients__momentum=0.0, bn="proxy", proxy__size=7, proxy__pool=20)
-    other = tiny(clients__participation=0.4, clients__momentum=0.0, clients__momentum_state="reset")
-    assert one.hash == other.hash
-    assert timeless(list(simulate(one))) == timeless(list(simulate(other)))
+# Values of settings of which some change nothing, depending on the others.
+VALUES: dict[str, list[Any]] = {
+    "clients.participation": [1.0, 0.4, 0.42],
+    "clients.train": ["sampled", "all"],
+    "clients.momentum": [0.0, 0.9],
+    "clients.momentum_state": ["keep", "reset"],
+    "clients.corrupted": [0.0, 0.01, 0.4],
+    "clients.corruption": ["swap", "flip"],
+    "clients.holdout": [0.0, 1e-6],
+    "bn": ["average", "proxy"],
+    "proxy.pool": [20, 40],
+    "proxy.size": [5, 20],
+    "proxy.balanced_sampling": [False, True],
+    "eval_every": [1, 2, 5],
+    "participation.draw": [0, 1],
+    "method.name": ["fedavg", "server_ft"],
+    "run.engine": ["auto", "eager"],
+}
+
+
+@hypothesis_settings(max_examples=20)
+@given(st.fixed_dictionaries({key: st.sampled_from(values) for key, values in VALUES.items()}), st.data())
+def test_two_configs_with_the_same_hash_give_the_same_result(settings: dict[str, Any], data: st.DataObject) -> None:
+    small = {**TINY, "data.train_size": 60, "data.test_size": 60, "rounds": 2, **settings}
+    config = TrialConfig(**small)
+    twins = [
+        twin
+        for key, values in VALUES.items()
+        for value in values
+        if value != settings[key] and (twin := TrialConfig(**{**small, key: value})).hash == config.hash
+    ]
+    assert twins, "the engine, at least, is no part of the hash"
+    twin = data.draw(st.sampled_from(twins))
+    assert timeless(list(simulate(twin))) == timeless(list(simulate(config)))
 
 
 def test_a_config_survives_yaml(tmp_path: Any) -> None:

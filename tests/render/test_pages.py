@@ -151,6 +151,24 @@ def test_a_page_asks_the_network_for_nothing_and_is_small(page: StudyPage) -> No
     assert "default-src 'none'" in text
 
 
+def test_rounds_that_were_not_scored_are_left_out_of_curves_and_sparklines(tmp_path: Path) -> None:
+    study, store = mine(tmp_path, changes={"rounds": 12, "eval_every": 3}), Store(tmp_path)
+    scored = {3: 0.31, 6: 0.36, 9: 0.39, 11: 0.41, 12: 0.42}
+    lines = "".join(f"{t},{scored.get(t, '')},{1.5 if t in scored else ''}\n" for t in range(1, 13))
+    fill(store, study, lambda labels, seed: 0.415, rounds=f"round,test_accuracy,test_loss\n{lines}")
+    report = make_report(study, store)
+    page = study_page(report, report.files[0].parent, tmp_path)
+    for chart in page.figures[0].charts:
+        for curve in chart.curves:
+            assert re.findall(r"([\d.]+):([\d.]+)", curve.values)[::1] == [
+                (str(t), f"{100 * accuracy:g}") for t, accuracy in scored.items()
+            ]
+    text = html("study.html", page=page)
+    assert "nan" not in text.partition("</style>")[2].partition("<script>")[0]
+    assert {trial.score for trial in page.trials} == {"41.50"}
+    assert all(trial.spark.count(",") >= len(scored) for trial in page.trials)
+
+
 def test_a_large_studys_page_keeps_within_3_megabytes(tmp_path: Path) -> None:
     study, store = expand("fixed_gamma", "paper", changes={}, only={}, seeds=None), Store(tmp_path)
     lines = "".join(f"{t},{0.1 + 0.003 * t + 1e-7 * t * t},1.5\n" for t in range(1, 201))

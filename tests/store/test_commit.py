@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fedbench.base.packs import packed
-from fedbench.store.store import Store
-from fedbench.store.sweep import sweep_store
+from fedbench.store.store import Store, sweep_store
 from tests.analysis.helpers import summary
 from tests.faults import Faults
 

@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ from fedbench.store import leases
 from fedbench.store.execute import execute
 from fedbench.store.leases import HeldElsewhereError, Lease, Watch, read
 from fedbench.store.store import Store
-from tests.helpers import Hear
+from tests.helpers import Hear, wait_until
 
 Make = Callable[..., TrialConfig]
 HOLDER = """
@@ -63,10 +62,10 @@ def test_of_many_at_a_time_one_gets_the_lease_and_leaves_nothing_behind(file: Pa
             return False
 
     with ThreadPoolExecutor(16) as pool:
-        taken = pool.map(take, range(16))
-        time.sleep(0.5)
+        taken = [pool.submit(take, number) for number in range(16)]
+        wait_until(lambda: sum(each.done() for each in taken) >= 15)  # all but the one that has it
         done.set()
-    assert sum(taken) == 1
+    assert sum(each.result() for each in taken) == 1
     assert list(file.parent.iterdir()) == []
 
 
@@ -94,26 +93,27 @@ def test_a_process_that_has_another_ones_number_is_not_taken_for_it(file: Path) 
 
 
 def test_a_lease_of_another_machine_is_stale_once_it_has_not_changed_for_long(file: Path) -> None:
-    watch = Watch(patience=0.2)
+    now = 0.0
+    watch = Watch(patience=60, clock=lambda: now)
     stranger(file)
     for hour in range(4):
         os.utime(file, (3600 * hour,) * 2)
         assert watch.holder(file) == "process 7 on far", "it changes: its holder is alive, whatever its clock says"
-        time.sleep(0.15)
-    time.sleep(0.1)
+        now += 59
+    assert watch.holder(file) == "process 7 on far"
+    now += 1
     assert watch.holder(file) == ""
     assert not file.exists()
 
 
 def test_a_holder_renews_its_lease_and_no_other_one_in_its_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "BEAT_SECONDS", 0.02)
-    with Lease(file):
+    with Lease(file) as lease:
         first = read(file)
-        time.sleep(0.3)
-        assert read(file) not in (None, first)
+        wait_until(lambda: read(file) not in (None, first))
         stranger(file)
-        other = read(file)
-        time.sleep(0.3)
+        other, renewed = read(file), os.fstat(lease._file).st_mtime_ns
+        wait_until(lambda: os.fstat(lease._file).st_mtime_ns > renewed)
         assert read(file) == other, "it does not renew what others hold"
     assert file.exists(), "nor remove what is not its own"
 

@@ -49,7 +49,7 @@ class Judged:
         if spread.mean is None or spread.low is None or spread.high is None:
             decided = found.verdict in DECIDED and found.q is not None
             return f"{self.lost}, q = {q_text(found.q or 0.0)}" if decided else self.lost
-        interval = f"{spread.mean:+.2f} [{spread.low:+.2f}, {spread.high:+.2f}]"
+        interval = f"{spread.mean:+z.2f} [{spread.low:+z.2f}, {spread.high:+z.2f}]"
         return f"{interval}, {spread.n} seeds, q = {q_text(found.q or 0.0)}"
 
     @property
@@ -352,7 +352,7 @@ def _far(row: "pd.Series[Any]", gain: float) -> str:
     if abs(row.difference) > WITHIN[-1]:
         texts.append(f"accuracy {row.ours:.2f} [{row.paper:.2f}]")
     if abs(gain) > WITHIN[-1]:
-        texts.append(f"difference {row.gain:+.2f} [{row.paper_gain:+.2f}]")
+        texts.append(f"difference {row.gain:+z.2f} [{row.paper_gain:+z.2f}]")
     few = [remark for remark in (row.remark or "").split("; ") if remark.endswith(" seeds")]
     return f"{row['cell']}: {', '.join([*texts, *few])}" if texts else ""
 

@@ -204,7 +204,7 @@ def _only(name: str, scale: str) -> Shown | None:
 
 
 def _number(value: float | None, sign: str = "") -> str:
-    return "" if value is None or value != value else f"{value:{sign}.2f}"
+    return "" if value is None or value != value else f"{value:{sign}z.2f}"
 
 
 def draw_pictures() -> None:

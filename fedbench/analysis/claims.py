@@ -79,6 +79,7 @@ class Finding:
     cells: frozenset[CellKey] = frozenset()
     before: Verdict | None = None
     more: bool = False
+    sentence: str = ""
 
     @property
     def decision(self) -> str:
@@ -88,16 +89,37 @@ class Finding:
     @property
     def remarks(self) -> list[str]:
         """Return remarks on the evidence: q value, margin, guessed settings, the paper's own numbers."""
-        tested = self.q is not None and (self.spread.low is not None or (self.p or 0.0) < 1)
-        found = [f"q = {q_text(self.q or 0.0)}"] if tested else []
-        if self.margin is not None and self.verdict == "open":
-            found.append(f"margin {self.margin:g}")
+        found = [f"q = {q_text(self.q or 0.0)}"] if self._tested else []
+        found += [*self._margin, *self._known]
+        return [*found, f"the paper's own numbers: {self.paper}"] if self.paper else found
+
+    @property
+    def in_words(self) -> str:
+        """Return the evidence and the remarks on it in whole sentences."""
+        said = [self.sentence or sentence(self.evidence)]
+        said += [f"Its q value is {q_text(self.q or 0.0)}"] if self._tested else []
+        said += [f"Less than {text.removeprefix('margin ')} is too small to matter" for text in self._margin]
+        said += map(sentence, self._known)
+        if self.paper:
+            said.append(f"The paper's own numbers say {'yes' if self.paper.agree else 'no'} ({self.paper.text})")
+        return " ".join(f"{text}." for text in said)
+
+    @property
+    def _tested(self) -> bool:
+        return self.q is not None and (self.spread.low is not None or (self.p or 0.0) < 1)
+
+    @property
+    def _margin(self) -> list[str]:
+        return [f"margin {self.margin:g}"] if self.margin is not None and self.verdict == "open" else []
+
+    @property
+    def _known(self) -> list[str]:
+        found = []
         if self.before:
             found.append(
                 f"'{self.before}' by the earlier plan with one look at 5 %; a plan with more looks asks for more"
             )
-        found += [f"setting guessed: {', '.join(self.guessed)}"] if self.guessed else []
-        return [*found, f"the paper's own numbers: {self.paper}"] if self.paper else found
+        return [*found, *([f"setting guessed: {', '.join(self.guessed)}"] if self.guessed else [])]
 
 
 def q_text(q: float) -> str:
@@ -190,7 +212,7 @@ def _own_numbers(claim: ClaimSpec, group: Group, study: ScaledStudy) -> OwnNumbe
     number = float(judge(evidence.sample, rule=evidence.rule).value)
     if not seen or any(np.isnan(one.values).any() for one in seen) or math.isnan(number):
         return None
-    return OwnNumbers(evidence.low < number < evidence.high, f"{number:.{evidence.digits}f}")
+    return OwnNumbers(evidence.low < number < evidence.high, f"{number:z.{evidence.digits}f}")
 
 
 def _together(study: ScaledStudy, trials: Trials, show: Show, seeds: Sequence[int], cells: Cells, metric: str) -> Array:
@@ -210,11 +232,13 @@ def _finding(claim: ClaimSpec, at: Mapping[str, Label], found: Answer) -> Findin
     value, low, high = map(finite, (judged.value, judged.low, judged.high))
     n = int(judged.n)
     spread = Spread(value, None, n, low, high)
+    more = [sentence(diverged[2:])] if diverged else []
     tested = found.verdict != "preliminary" and not (n == 1 and found.verdict == "open")  # one seed is no test
     return Finding(
         says=claim.words,
         at=where,
         evidence=evidence_text(evidence, spread, found.looks) + diverged,
+        sentence=". ".join([evidence_sentence(evidence, spread, found.looks), *more]),
         spread=spread,
         verdict=found.verdict,
         bounds=(evidence.low, evidence.high),
@@ -234,7 +258,7 @@ def evidence_text(evidence: Evidence, spread: Spread, looks: Sequence[LookTaken]
     if value is None:
         text = f"{evidence.text} no number"
     else:
-        text = f"{evidence.text} {value:.{digits}f}"
+        text = f"{evidence.text} {value:z.{digits}f}"
         text += " (one seed: no interval)" if n == 1 else ""
         if spread.low is not None or spread.high is not None:
             text += f" [{_bound(spread.low, digits)}, {_bound(spread.high, digits)}]"
@@ -245,8 +269,39 @@ def evidence_text(evidence: Evidence, spread: Spread, looks: Sequence[LookTaken]
     return text + (f"; {evidence.remark}" if evidence.remark else "")
 
 
+def evidence_sentence(evidence: Evidence, spread: Spread, looks: Sequence[LookTaken]) -> str:
+    """Return the evidence in whole sentences, without the last full stop."""
+    subject, _, what = evidence.text.removesuffix(":").rpartition(", ")
+    value, n, digits = spread.mean, spread.n, evidence.digits
+    seeds = len(np.asarray(evidence.sample))
+    text = f"In {subject}, {what}" if subject else sentence(what)
+    if value is None:
+        text += " has no number"
+    else:
+        text += f" is {value:z.{digits}f}"
+        text += f" at {text_label(evidence.names[deciding(evidence.sample, evidence.rule)])}" if evidence.names else ""
+        of = f"{n} seeds" if n == seeds else f"{n} of {seeds} seeds"
+        text += " in one seed, so that it has no interval" if n == 1 else f", the mean over {of}" if n else ""
+    if spread.low is not None or spread.high is not None:
+        looked = bool(looks) and looks[-1].level < LEVEL
+        level = f"{100 * (1 - looks[-1].level):.4g} % interval at look {len(looks)}" if looked else "95 % interval"
+        low, high = (None if bound is None else _bound(bound, digits) for bound in (spread.low, spread.high))
+        if low is None or high is None:
+            text += f". Its {level} " + (
+                f"has no upper end, and begins at {low}" if low else f"has no lower end, and ends at {high}"
+            )
+        else:
+            text += f". Its {level} goes from {low} to {high}"
+    return text + (f". {sentence(evidence.remark)}" if evidence.remark else "")
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def _bound(bound: float | None, digits: int) -> str:
-    return "open" if bound is None else f"{bound:.{digits}f}"
+    return "open" if bound is None else f"{bound:z.{digits}f}"
 
 
 def _diverged(claim: ClaimSpec, read: Sequence[Reading]) -> str:

@@ -18,6 +18,7 @@ from fedbench.tune.options import Score
 
 PLAIN_EVERY = 5.0  # seconds between plain lines of one run
 LOG_EVERY = 60.0  # and between lines on what runs, of a study
+DAY = 86400.0  # seconds
 
 
 class FieldColumn(ProgressColumn):
@@ -105,7 +106,9 @@ def of_round(scored: int, now: int) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as h:mm:ss."""
+    """Seconds as h:mm:ss, more than a day in days."""
+    if seconds > DAY:
+        return f"{seconds / DAY:,.1f} days"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"

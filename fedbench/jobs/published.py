@@ -198,7 +198,7 @@ def _verify(
     others = [trial.scored_over(None) for hash_ in sorted(seeds) if (trial := store.get(hash_))]
     found = agreement(ours.scored_over(None), published.scored_over(None), tolerance(others))
     scores = f"{_percent(found.ours)} here, {_percent(found.published)} published"
-    apart = "" if found.difference is None else f", {found.difference:+.2f} points (at most {found.tolerance:.2f})"
+    apart = "" if found.difference is None else f", {found.difference:+z.2f} points (at most {found.tolerance:.2f})"
     say(f"{found.verdict}: {scores}{apart}")
     numbers = (found.ours, found.published, found.difference, found.tolerance)
     return Verified(config.hash, name, *numbers, found.verdict)

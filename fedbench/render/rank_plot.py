@@ -54,6 +54,6 @@ def _draw(ax: "Axes", ranks: Ranks, groups: list[tuple[int, int]]) -> None:
         y = top + (k if left else count - 1 - k)
         end, to = (1 - 0.05 * (count - 1), -1) if left else (count + 0.05 * (count - 1), 1)
         ax.plot([mean[k], mean[k], end], [0, y, y], color=colour, linewidth=0.9)
-        ax.plot([mean[k]], [0], marker=MARKERS[number_of(looks[label], len(MARKERS))], color=colour, markersize=5)
+        ax.plot([mean[k]], [0], marker=MARKERS[number_of(looks[label])], color=colour, markersize=5)
         text = f"{name}  {mean[k]:.2f}" if left else f"{mean[k]:.2f}  {name}"
         ax.text(end + 0.01 * to * (count - 1), y, text, ha="right" if left else "left", va="center", fontsize=8)

@@ -190,7 +190,7 @@ def _difference(row: Mapping[str, Any]) -> str | Entry:
     if pd.isna(row["difference_mean"]):
         return "-"
     low, high = row["difference_low95"], row["difference_high95"]
-    return Entry(f"{row['difference_mean']:+.2f}", rest=f" [{low:+.2f}, {high:+.2f}]" if pd.notna(low) else "")
+    return Entry(f"{row['difference_mean']:+z.2f}", rest=f" [{low:+z.2f}, {high:+z.2f}]" if pd.notna(low) else "")
 
 
 def _values(parameters: Mapping[str, Any]) -> str:

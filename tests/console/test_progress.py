@@ -128,3 +128,11 @@ def test_nothing_in_names_and_reasons_is_obeyed_by_the_terminal(
     for text in (shown.out, shown.err):
         assert not any(bad in text for bad in ("\x1b[2J", "\x1b]0", "\x07", "\x9b", "\u202e"))
         assert "\\x1b[2J" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5, "0:00:05"), (3725, "1:02:05"), (86_400, "24:00:00"), (90_000, "1.0 days"), (86_400 * 1846.2, "1,846.2 days")],
+)
+def test_a_time_over_a_day_is_in_days(seconds: float, text: str) -> None:
+    assert module.clock(seconds) == text

@@ -1,6 +1,7 @@
 """What a study's page holds, without a browser."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,25 @@ from fedbench.analysis.claims import Finding, check_claims
 from fedbench.analysis.statistics.spread import spread
 from fedbench.analysis.tables import fill_tables
 from fedbench.analysis.trials import stored_trials
-from fedbench.render.pages.charts import Curve, Dot, Panel, dot_chart, line_charts, parity_chart, sparkline
+from fedbench.render.pages.charts import (
+    BOTTOM,
+    HEIGHT,
+    TOP,
+    Curve,
+    Dot,
+    Panel,
+    dot_chart,
+    interval,
+    line_charts,
+    parity_chart,
+    sparkline,
+)
 from fedbench.render.pages.content import StudyPage, command, page_claims, study_page
 from fedbench.render.pages.render import MOST_BYTES, html
 from fedbench.render.pages.tables import PageCell
 from fedbench.render.report import make_report
 from fedbench.render.study import StudyReport
-from fedbench.render.style import KNOWN, SLOTS, colour_of, number_of, slots
+from fedbench.render.style import DASHES, KINDS, KNOWN, MARKERS, SHAPES, SLOTS, STROKES, colour_of, number_of, slots
 from fedbench.specs.consistency import known_labels
 from fedbench.specs.expand import ScaledStudy, expand, load_study, study_files
 from fedbench.store.store import Store
@@ -188,7 +201,7 @@ def test_a_large_studys_page_keeps_within_3_megabytes(tmp_path: Path) -> None:
 
 
 def test_the_built_in_methods_all_look_different() -> None:
-    looks = {(colour_of(slot), number_of(slot, 8)) for slot in slots(KNOWN).values()}
+    looks = {(colour_of(slot), number_of(slot)) for slot in slots(KNOWN).values()}
     assert len(looks) == len(KNOWN) <= SLOTS
 
 
@@ -196,6 +209,17 @@ def test_a_method_looks_alike_wherever_it_stands_in_the_file() -> None:
     one, other = slots(["FedLAW", "mine", "FedAvg"]), slots(["FedAvg", "theirs", "mine", "FedProx", "FedLAW"])
     assert {name: other[name] for name in one} == dict(one)
     assert len(set(slots([f"own {number}" for number in range(40)]).values())) == 40
+
+
+def test_own_methods_have_dashes_and_markers_of_their_own() -> None:
+    found = slots(["FedAvg", "FedLAW", "FedProx", "FedDyn", "mine", "theirs", "third", "my other rule"])
+    kinds = [number_of(slot) for slot in found.values()]
+    assert len(set(kinds)) == len(kinds)
+    assert min(kinds[4:]) >= KINDS, "no built-in method has one of these"
+    assert all(
+        number_of(slot) != number_of(KNOWN.index("FedAvg")) for slot in slots([f"own {n}" for n in range(60)]).values()
+    )
+    assert len(DASHES) == len(STROKES) == len(MARKERS) == len(SHAPES) == len(set(DASHES)) == len(set(MARKERS))
 
 
 def test_labels_of_the_built_in_studies_are_known() -> None:
@@ -271,3 +295,59 @@ def test_a_claims_interval_is_drawn_against_zero_and_its_margin() -> None:
 def test_a_sparkline_needs_two_points() -> None:
     assert sparkline([0.5], 10) == ""
     assert sparkline([0.1, float("nan"), 0.2], 10).count("L") == 1
+
+
+def test_a_page_has_no_minus_zero(tmp_path: Path) -> None:
+    study, store = mine(tmp_path), Store(tmp_path)
+    fill(store, study, lambda labels, seed: 0.5 - (1e-6 if labels["method.gamma"] == 0.9 else 0.0))
+    text = make_report(study, store).files[-1].read_text()
+    assert "0.00" in text
+    assert not re.search(r"(?<![\d.])-0(\.0+)?(?![\d.])", text.partition("<main")[2].partition("<script")[0])
+
+
+def test_a_page_has_no_parity_where_there_is_nothing_to_compare(page: StudyPage) -> None:
+    assert page.parity == []
+    assert "#parity" not in html("study.html", page=page)
+    assert "<h2>Parity" not in html("study.html", page=page)
+
+
+def test_the_interval_of_each_claim_can_be_read_beside_a_much_larger_one() -> None:
+    small, large = interval(0.2, 0.1, 0.3, []), interval(-40.0, -45.0, -35.0, [0.5])
+    for one in (small, large):
+        assert one.low is not None and one.high is not None
+        assert one.high - one.low > 15
+        assert 0 < one.low < one.mean < one.high < one.width
+        assert (one.zero, "0") in one.ticks
+        places = sorted(place for place, _ in one.ticks)
+        assert len(places) > 1
+        assert min(b - a for a, b in pairwise(places)) > 12, "texts do not touch"
+    assert large.margin
+
+
+def test_evidence_is_a_sentence(page: StudyPage) -> None:
+    first, second, third = page.claims[0].evidence.split(". ")
+    assert first == "In test accuracy (%), 0.9 - 1 is 10.00, the mean over 3 seeds"
+    assert second == "Its 95 % interval goes from 10.00 to 10.00"
+    assert third.startswith("Its q value is 0")
+
+
+def rising(low: float, high: float) -> Panel:
+    """Two lines that rise steeply from 10 and then stay."""
+    ends = {"a": low, "b": high}
+    lines = [Curve(name, 0, [(t, 10.0 if t < 5 else end, 0.0) for t in range(100)]) for name, end in ends.items()]
+    return Panel("t", ("round", "y"), lines)
+
+
+def test_lines_are_zoomed_to_the_rounds_in_which_they_differ_and_can_be_shown_as_a_whole() -> None:
+    (part,), (whole,) = (line_charts([rising(80, 82)], points=200, zoom=zoom) for zoom in (True, False))
+    assert part.whole and whole.whole is None
+    ends = [[float(curve.path.rpartition(",")[2]) for curve in chart.curves] for chart in (part, whole)]
+    assert ends[0][0] - ends[0][1] > 0.8 * (HEIGHT - TOP - BOTTOM), "the difference fills the chart"
+    assert ends[1][0] - ends[1][1] < 10
+    for zoomed, plain in zip(*ends, strict=True):
+        assert part.whole.stretch * zoomed + part.whole.shift == pytest.approx(plain, abs=0.2)
+    assert part.whole.y_ticks == whole.y_ticks != part.y_ticks
+
+
+def test_lines_that_differ_from_the_start_are_not_zoomed() -> None:
+    assert line_charts([rising(11, 90)], points=200, zoom=True)[0].whole is None

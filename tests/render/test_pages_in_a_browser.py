@@ -56,6 +56,36 @@ def test_a_table_switches_between_what_it_shows(opened: Opened, report: Path) ->
     assert cell.evaluate(colour) != before
 
 
+def test_lines_can_be_shown_over_their_whole_range(opened: Opened, tmp_path: Path) -> None:
+    study, store = mine(tmp_path), Store(tmp_path)
+    rows = [f"{t},{0.1 if t == 1 else 0.8 + 0.001 * t},1.0" for t in range(1, 41)]
+    fill(store, study, lambda labels, seed: 0.5, rounds="\n".join(["round,test_accuracy,test_loss", *rows, ""]))
+    page = opened(make_report(study, store).files[-1])
+    chart = page.locator("svg.lines").first
+    seen = "nodes => nodes.filter(node => node.getBoundingClientRect().width).map(node => Number(node.textContent))"
+
+    def low() -> float:
+        return float(min(chart.locator("text[text-anchor=end]").evaluate_all(seen)))
+
+    assert low() > 50
+    page.get_by_label("the whole range").check()
+    assert low() <= 20
+    box = chart.bounding_box()
+    chart.hover(position={"x": box["width"] * 52 / 380 + 2, "y": box["height"] * 0.8})
+    assert page.locator("#tip").inner_text().endswith("round 1: 10")
+    page.get_by_label("the whole range").uncheck()
+    assert low() > 50
+
+
+def test_claims_can_be_read_on_a_narrow_screen(opened: Opened, report: Path) -> None:
+    page = opened(report, viewport=NARROW)
+    region = page.get_by_role("region", name="claims", exact=True)
+    assert region.evaluate("node => node.scrollWidth <= node.clientWidth"), "nothing is beyond the edge"
+    for cell in region.locator("tbody tr").first.locator("td").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
 def test_a_table_can_be_copied(opened: Opened, report: Path) -> None:
     page = opened(report, permissions=["clipboard-read", "clipboard-write"])
     for kind, ending in (("CSV", "csv"), ("Markdown", "md"), ("LaTeX", "tex")):

@@ -1,12 +1,14 @@
 """Geometry of a page's small charts: numbers in, places in pixels out. No HTML here."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 WIDTH, HEIGHT = 380, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 10, 34
 TICKS = 5
+EARLY = 0.5  # of the rounds, in which lines mostly rise alike
+WORTH = 1.5  # times the range: so much more must a chart show to be zoomed
 LETTER = 6.2  # the width of one, about
 Point = tuple[float, float]
 
@@ -40,7 +42,7 @@ def _round_numbers(scale: Scale) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     count = range(math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9) + 1)
-    return [round(number * step, 10) for number in count]
+    return [round(number * step, 10) + 0.0 for number in count]  # never minus zero
 
 
 def scale_over(
@@ -98,8 +100,17 @@ class DrawnCurve:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """The whole range of a chart that shows a part of it: a place y in pixels is then at stretch * y + shift."""
+
+    stretch: float
+    shift: float
+    y_ticks: Sequence[tuple[float, str]]
+
+
+@dataclass(frozen=True)
 class LineChart:
-    """A panel of lines; dots: whether every point has one."""
+    """A panel of lines; dots: whether every point has one; whole: the whole range, where only a part is shown."""
 
     title: str
     x_label: str
@@ -109,12 +120,16 @@ class LineChart:
     curves: Sequence[DrawnCurve]
     names: Sequence[str] = ()
     dots: bool = False
+    whole: Whole | None = None
 
 
-def line_charts(panels: Sequence[Panel], *, points: int, band: bool = True, shared: bool = True) -> list[LineChart]:
+def line_charts(
+    panels: Sequence[Panel], *, points: int, band: bool = True, shared: bool = True, zoom: bool = False
+) -> list[LineChart]:
     """Lines with bands of one standard deviation, each thinned to so many points, of the panels that have a number.
 
-    shared: panels that show the same quantity have the same y axis.
+    shared: panels that show the same quantity have the same y axis; zoom: charts whose lines rise or fall steeply at
+    first show the range of the later points.
     """
     thin = [replace(panel, curves=[_thin(curve, points) for curve in panel.curves]) for panel in panels]
     heights: dict[str | int, list[float]] = {}
@@ -130,11 +145,29 @@ def line_charts(panels: Sequence[Panel], *, points: int, band: bool = True, shar
         tight = bool(panel.names) or not panel.dots
         x = scale_over(along, LEFT, WIDTH - RIGHT, log=panel.log[0], tight=tight)
         if x and y and any(curve.points for curve in panel.curves):
-            drawn = [_drawn(curve, x, y, band and not y.log) for curve in panel.curves if curve.points]
-            charts.append(
-                LineChart(panel.title, *panel.labels, _marks(panel, x), y.ticks(), drawn, panel.names, panel.dots)
-            )
+            late = _late(panel, y, band) if zoom and not panel.log[1] else None
+            shown = late or y
+            drawn = [_drawn(curve, x, shown, band and not y.log) for curve in panel.curves if curve.points]
+            whole = _whole(y, late) if late else None
+            marks = (_marks(panel, x), shown.ticks())
+            charts.append(LineChart(panel.title, *panel.labels, *marks, drawn, panel.names, panel.dots, whole))
     return charts
+
+
+def _whole(whole: Scale, part: Scale) -> Whole:
+    """Return how positions on the scale of a part become positions on that of the whole range."""
+    stretch = (part.high - part.low) / (whole.high - whole.low)
+    return Whole(round(stretch, 6), round(whole(part.low) - stretch * part(part.low), 3), whole.ticks())
+
+
+def _late(panel: Panel, whole: Scale, band: bool) -> Scale | None:
+    """Return the scale of the points in the second half; None if that would not show much more of them."""
+    along = [row[0] for curve in panel.curves for row in curve.points]
+    start = min(along) + EARLY * (max(along) - min(along))
+    spreads = [1, -1] if band else [0]
+    late = [row[1] + sign * row[2] for c in panel.curves for row in c.points if row[0] >= start for sign in spreads]
+    scale = scale_over(late, whole.start, whole.end)
+    return scale if scale and whole.high - whole.low > WORTH * (scale.high - scale.low) else None
 
 
 def _thin(curve: Curve, points: int) -> Curve:
@@ -245,30 +278,43 @@ def _placed(dots: Sequence[Dot], x: Scale, y: Scale) -> list[Dot]:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval on a line, in pixels; zero: where zero is; margin: the bounds that it must keep."""
+    """A mean with its interval on a scale of its own, in pixels.
+
+    zero: where zero is; margin: the bounds that it must keep; ticks: (place, text) of some numbers on the scale.
+    """
 
     mean: float
     low: float | None
     high: float | None
     zero: float
     margin: Sequence[float]
-    width: float
+    ticks: Sequence[tuple[float, str]]
+    width: float = 190.0
 
 
-def intervals(rows: Mapping[int, tuple[float, float | None, float | None, Sequence[float]]]) -> dict[int, Interval]:
-    """Intervals (mean, low, high, bounds), by any key, on one scale that has zero in it."""
-    width = 180.0
-    numbers = [n for mean, low, high, bounds in rows.values() for n in (mean, low, high, *bounds) if n is not None]
-    scale = scale_over([0.0, *numbers], 4, width - 4)
+def interval(mean: float, low: float | None, high: float | None, bounds: Sequence[float]) -> Interval:
+    """Place a mean, its interval and its bounds on a scale that has zero in it."""
+    numbers = [number for number in (0.0, mean, low, high, *bounds) if number is not None]
+    scale = scale_over(numbers, 12, Interval.width - 12)
     assert scale is not None  # zero is there
-    return {
-        key: Interval(
-            mean=round(scale(mean), 1),
-            low=None if low is None else round(scale(low), 1),
-            high=None if high is None else round(scale(high), 1),
-            zero=round(scale(0.0), 1),
-            margin=[round(scale(bound), 1) for bound in bounds if bound],
-            width=width,
-        )
-        for key, (mean, low, high, bounds) in rows.items()
-    }
+
+    def at(number: float) -> float:
+        return round(scale(number), 1)
+
+    return Interval(
+        mean=at(mean),
+        low=None if low is None else at(low),
+        high=None if high is None else at(high),
+        zero=at(0.0),
+        margin=[at(bound) for bound in bounds if bound],
+        ticks=_apart([(at(0.0), "0"), *scale.ticks()]),
+    )
+
+
+def _apart(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Return the ticks whose texts have room beside those before them."""
+    kept: list[tuple[float, str]] = []
+    for place, text in ticks:
+        if all(abs(place - other) > LETTER * (len(text) + len(beside) + 1) / 2 for other, beside in kept):
+            kept.append((place, text))
+    return kept

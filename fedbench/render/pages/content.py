@@ -24,7 +24,7 @@ from fedbench.render.pages.charts import (
     LineChart,
     Panel,
     dot_chart,
-    intervals,
+    interval,
     line_charts,
     parity_chart,
 )
@@ -155,7 +155,6 @@ class StudyPage:
     claims: Sequence[PageClaim]
     verdicts: Mapping[str, int]
     parity: Sequence[PageParity]
-    no_parity: str
     ranks: PageRanks | None
     variance: PageVariance | None
     costs: Sequence[DotChart]
@@ -196,7 +195,6 @@ def study_page(
         claims=page_claims(report.findings),
         verdicts=counted(report.findings),
         parity=_parity(study, report.tables),
-        no_parity=_no_parity(study),
         ranks=page_ranks(report.ranks),
         variance=_variance(report.variance_sheet, folder, pictures=live is None),
         costs=costs,
@@ -238,38 +236,29 @@ def _counts(report: StudyReport) -> dict[str, int]:
 
 
 def page_claims(findings: Sequence[Finding]) -> list[PageClaim]:
-    """Return the findings; the intervals of one claim are drawn on one scale."""
-    drawn: dict[int, Interval] = {}
-    for says in dict.fromkeys(finding.says for finding in findings):
-        rows = {}
-        for number, found in enumerate(findings):
-            if found.says == says and found.spread.mean is not None:
-                bounds = [bound for bound in found.bounds if math.isfinite(bound)]
-                low, high = found.spread.low, found.spread.high
-                ends = (low, high) if low is not None and high is not None else (None, None)  # one may be open
-                rows[number] = (found.spread.mean, *ends, bounds)
-        drawn |= intervals(rows)
-    return [
-        PageClaim(f.decision, f.says, f.at, "; ".join([f.evidence, *f.remarks]), drawn.get(number))
-        for number, f in enumerate(findings)
-    ]
+    """Return the findings, each with its interval on a scale of its own."""
+    return [PageClaim(each.decision, each.says, each.at, each.in_words, _drawn(each)) for each in findings]
 
 
-def _no_parity(study: ScaledStudy) -> str:
-    """Return why cells are not compared with the paper's; an empty text if they are."""
-    if study.study.reference is None:
-        return "The paper gives no numbers for this study."
-    return "" if study.scale == "paper" else "The paper's numbers are for scale paper: cells are not compared here."
+def _drawn(finding: Finding) -> Interval | None:
+    spread = finding.spread
+    if spread.mean is None:
+        return None
+    bounds = [bound for bound in finding.bounds if math.isfinite(bound)]
+    whole = spread.low is not None and spread.high is not None  # one may be open
+    return interval(spread.mean, spread.low if whole else None, spread.high if whole else None, bounds)
 
 
 def _parity(study: ScaledStudy, tables: Tables) -> list[PageParity]:
-    """Return a chart of our numbers against the paper's for every table of which the paper has numbers."""
-    if _no_parity(study):
+    """Return a chart of our numbers against the paper's for every table in which both have some."""
+    if study.study.reference is None or study.scale != "paper":
         return []
     made, frame = [], parity(study, tables)
     for name, rows in frame.groupby("table", sort=False):
         tolerance = float(rows["tolerance"].iloc[0])
         there = rows[rows["ours"].notna()]
+        if there.empty:
+            continue
         dots = [
             Dot(
                 float(row.paper),

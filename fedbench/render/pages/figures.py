@@ -70,7 +70,8 @@ def _lines(study: ScaledStudy, trials: Trials, name: str, plot: Curves | Sweep, 
     ]
     lines = sum(len(panel.curves) for panel in made) * _line_plots(study)
     points = int(np.clip(POINTS // max(1, lines), FEWEST_POINTS, MOST_POINTS))
-    charts = line_charts(made, points=points, band=plot.banded(study), shared=plot.share_y)
+    zoom = isinstance(plot, Curves)
+    charts = line_charts(made, points=points, band=plot.banded(study), shared=plot.share_y, zoom=zoom)
     legend = {curve.label: curve.slot for chart in charts for curve in chart.curves if curve.label}
     note = plot.note([PanelData(study, trials, cells, None) for _, cells in panels]) if charts else ""
     return PageFigure(name, note, charts, list(legend.items()), files=files)

@@ -39,16 +39,32 @@ class Diagram:
 
 @dataclass(frozen=True)
 class PageRanks:
-    """Ranks, the diagram (None if fewer than two cells have all competitors), and the margin in words."""
+    """Ranks, the diagram (None if fewer than two cells have all competitors), and the margin in words.
+
+    meanings: for each competitor, ahead of whom and behind whom it is, in words.
+    """
 
     ranks: Ranks
     diagram: Diagram | None
     margin: str
+    meanings: Sequence[str]
 
 
 def page_ranks(ranks: Ranks | None) -> PageRanks | None:
     """Return ranks as a page shows them; None if there are none."""
-    return PageRanks(ranks, _diagram(ranks), f"{ranks.margin:g}") if ranks else None
+    if ranks is None:
+        return None
+    meanings = [_meaning(ranks, place) for place in range(len(ranks.names))]
+    return PageRanks(ranks, _diagram(ranks), f"{ranks.margin:g}", meanings)
+
+
+def _meaning(ranks: Ranks, place: int) -> str:
+    """Return in words ahead of whom and behind whom a competitor is, as far as the test decides."""
+    others = [other for other in range(len(ranks.names)) if other != place]
+    ahead = [ranks.names[other] for other in others if ranks.ahead[place][other].sure]
+    behind = [ranks.names[other] for other in others if ranks.ahead[other][place].sure]
+    words = [*([f"ahead of {', '.join(ahead)}"] if ahead else []), *([f"behind {', '.join(behind)}"] if behind else [])]
+    return "; ".join(words) or "cannot be told apart from any other"
 
 
 def _diagram(ranks: Ranks) -> Diagram | None:

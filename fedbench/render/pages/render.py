@@ -27,8 +27,8 @@ def _templates() -> "Environment":
     )
     made.globals |= {
         "colour": lambda slot: slot % len(COLOURS),
-        "stroke": lambda slot: STROKES[number_of(slot, len(STROKES))],
-        "shape": lambda slot: SHAPES[number_of(slot, len(SHAPES))],
+        "stroke": lambda slot: STROKES[number_of(slot)],
+        "shape": lambda slot: SHAPES[number_of(slot)],
         "size": {"width": charts.WIDTH, "height": charts.HEIGHT, "left": charts.LEFT, "bottom": charts.BOTTOM}
         | {"right": charts.RIGHT, "top": charts.TOP},
         "style": (HERE / "page.css").read_text(),

@@ -118,11 +118,16 @@ class ColourPlot(QuantityPlot):
 
     def dash(self, cell: Cell, scene: PanelData) -> Dash:
         """Return the line style of a cell."""
-        return DASHES[number_of(self._slot(cell, scene), len(DASHES))]
+        return DASHES[number_of(self._slot(cell, scene))]
 
     def marker(self, cell: Cell, scene: PanelData) -> str:
         """Return the marker of a cell."""
-        return MARKERS[number_of(self._slot(cell, scene), len(MARKERS))]
+        return MARKERS[number_of(self._slot(cell, scene))]
+
+    def position(self, cell: Cell, scene: PanelData) -> int:
+        """Return the position of the label of a cell among those of the axis, from 0."""
+        labels = scene.study.labels(self.colour, self.where) if self.colour else []
+        return labels.index(cell.labels[self.colour]) if self.colour else 0
 
     def _slot(self, cell: Cell, scene: PanelData) -> int:
         return slots(scene.study.labels(self.colour, self.where))[cell.labels[self.colour]] if self.colour else 0
@@ -230,7 +235,7 @@ def whole_ticks(*axes: "Axis") -> None:
     from matplotlib.ticker import MaxNLocator
 
     for axis in axes:
-        axis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def listed(value: str | list[str]) -> list[str]:

@@ -46,8 +46,11 @@ class Curves(MeanPlot):
                 text = ", ".join(part for part in (label, known[name].short or name if several else "") if part)
                 tint = colour if self.colour or not several else COLOURS[number]
                 dash = DASHES[number % len(DASHES)] if several else self.dash(cell, scene)
-                marks: dict[str, Any] = {"marker": self.marker(cell, scene), "markersize": 3, "markevery": 0.2}
-                style = {**marks} if several and label else {}
+                start = (
+                    0.2 * (self.position(cell, scene) % 5 + 0.5) / 5
+                )  # so that markers of lines do not hide each other
+                marks: dict[str, Any] = {"marker": self.marker(cell, scene), "markersize": 4, "markevery": (start, 0.2)}
+                style = {**marks} if label else {}
                 line(ax, values, tint, dash, text, band=self.banded(scene.study), **style)
             if self.critical:
                 _mark_critical(ax, scene.done(cell), colour if self.colour else "0.4")

@@ -113,7 +113,7 @@ class Worst(Plot):
 
     def number(self, worst: CellValue) -> str:
         """Return the number of a cell as text."""
-        return "diverged" if worst.mean is None else f"{worst.mean:.{METRICS.get(self.value).digits}f}"
+        return "diverged" if worst.mean is None else f"{worst.mean:z.{METRICS.get(self.value).digits}f}"
 
 
 def mean_of(value: CellValue | None) -> float:

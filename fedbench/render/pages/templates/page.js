@@ -75,6 +75,15 @@
     });
   }));
 
+  // Charts that show a part of their range can show the whole of it.
+  all("input[data-whole]").forEach((box) => box.addEventListener("change", () => {
+    all("svg[data-stretch]", box.closest(".figure")).forEach((svg) => {
+      svg.classList.toggle("whole", box.checked);
+      const { stretch, shift } = svg.dataset;
+      svg.querySelector(".stretched").setAttribute("transform", box.checked ? `translate(0 ${shift}) scale(1 ${stretch})` : "");
+    });
+  }));
+
   // Values of lines: the nearest point to the pointer, or, with the arrow keys, one after the other.
   const places = (path) => {
     if (!path.places) {
@@ -83,8 +92,9 @@
     }
     return path.places;
   };
+  const height = (svg, y) => svg.classList.contains("whole") ? y * svg.dataset.stretch + Number(svg.dataset.shift) : y;
   const mark = (svg, path, at) => {
-    const [x, y, place, value, spread] = places(path)[at];
+    const [x, drawn, place, value, spread] = places(path)[at], y = height(svg, drawn);
     const ring = svg.querySelector(".focus"), spot = svg.createSVGPoint();
     ring.setAttribute("cx", x); ring.setAttribute("cy", y); ring.removeAttribute("hidden");
     spot.x = x; spot.y = y;
@@ -103,7 +113,7 @@
       const here = spot.matrixTransform(svg.getScreenCTM().inverse());
       let best = [Infinity];
       curves(svg).forEach((path) => places(path).forEach(([x, y], at) => {
-        const far = Math.hypot(x - here.x, y - here.y);
+        const far = Math.hypot(x - here.x, height(svg, y) - here.y);
         if (far < best[0]) best = [far, path, at];
       }));
       if (best[1]) mark(svg, best[1], best[2]);

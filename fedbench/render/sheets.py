@@ -143,14 +143,14 @@ class _Column:
         return cls(True, behind, f"S[table-format={signed or plus}{size}{uncertain}]{'@{}l' if behind else ''}")
 
     def head(self, text: str) -> str:
-        """The head of the column."""
+        """Return the head of the column."""
         written = latex_text(text)
         return (
             (rf"\multicolumn{{2}}{{c}}{{{written}}}" if self.behind else f"{{{written}}}") if self.numeric else written
         )
 
     def cell(self, cell: str | Entry) -> str:
-        """A number and what stands to its right, or a text."""
+        """Return a number and what stands to its right, or a text."""
         if self.numeric and isinstance(cell, Entry) and re.fullmatch(NUMBER, cell.number):
             number = cell.number + (f" +- {cell.spread}" if cell.spread else "")
             rest = _minus(cell.mark + cell.rest).replace(" ", "~")

@@ -50,7 +50,7 @@ KNOWN = (
     *("trimmed mean, NNM", "geometric median, NNM", "FedLAW, quadratic", "FedLAW (SWA), reversed"),
     *("Server-FT, 100 epochs", "FedLWS on FedLAW", "FedAWA (released code)", "FedProx as in the authors' code"),
     *("FedAvg, uniform weights", "FedLAW (SWA) as in the authors' code", "FedAvg + proxy as an average client"),
-    *("FedExP, no momentum",),
+    *("FedExP, no momentum", "Fed-NGA", "FedVG", "q-FedAvg, q = 1"),
 )
 
 

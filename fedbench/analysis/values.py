@@ -2,11 +2,14 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from fedbench.analysis.statistics.verdicts import Array
+from fedbench.base.errors import ConfigError
 from fedbench.base.plugins import described
+from fedbench.config import TrialConfig
 from fedbench.metrics import METRICS
 from fedbench.specs.expand import Cell, ScaledStudy
 from fedbench.specs.names import Show
@@ -43,7 +46,11 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
         if len(done) < len(cells):
             continue
         try:
-            value = chosen.read(done[0]) if len(done) == 1 else chosen.pool(done) if chosen.pool else None
+            if chosen.compare and len(done) == 1:
+                others = _others(cells[0].trials[seed], done[0], chosen.beside, trials)
+                value = chosen.compare(done[0], others) if len(others) == len(chosen.beside) else None
+            else:
+                value = chosen.read(done[0]) if len(done) == 1 else chosen.pool(done) if chosen.pool else None
         except DamagedError:
             raise
         except Exception as error:  # of somebody's own metric: its cells stay empty, the others are made
@@ -52,6 +59,24 @@ def plain_values(cells: Sequence[Cell], trials: Trials, metric: str) -> dict[int
         if value is not None:
             values[seed] = value
     return values
+
+
+def _others(config: TrialConfig, trial: StoredTrial, methods: Sequence[str], trials: Trials) -> dict[str, StoredTrial]:
+    """The finished trials of other methods with the same seed and the same other settings, by method."""
+    found = {name: [finished(trials, hash_) for hash_ in _hashes(config, trial, name)] for name in methods}
+    return {name: done[0] for name, each in found.items() if (done := [trial for trial in each if trial])}
+
+
+def _hashes(config: TrialConfig, trial: StoredTrial, method: str) -> list[str]:
+    """The hashes of a trial of another method: with the rule for running statistics of the trial, and with its own."""
+    hashes: list[str] | None = trial.kept.get(f"trials of {method}")
+    if hashes is None:
+        settings, hashes = {**config.plain(), "method": {"name": method}}, []
+        for left_out in ((), ("bn",)):
+            with suppress(ConfigError):  # local_only has no other rule than its own
+                hashes.append(TrialConfig(**{key: settings[key] for key in settings if key not in left_out}).hash)
+        trial.kept[f"trials of {method}"] = hashes
+    return hashes
 
 
 def common_seeds(cells: Sequence[Cell]) -> list[int]:

@@ -52,6 +52,8 @@ def check(config: "TrialConfig") -> None:
     check_work(config)
     check_client_validation(config)
     check_requirements(config.method)
+    if config.method.training == "local" and config.uses_batch_norm and config.bn != "local":
+        raise ConfigError(f"bn = {config.bn}: nothing is sent with method.name={config.method.name}; must be local")
     if problem := config.method.check(config.participants):
         raise ConfigError(problem)
     check_corruption(config)

@@ -229,7 +229,9 @@ class TrialConfig(Strict):
         """Whether clients that are not sampled train as well, and this changes their momentum or statistics."""
         stateful = self.clients.momentum_state == "keep" and self.clients.momentum > 0
         stateful |= self.bn != "average" and self.uses_batch_norm
-        return self.clients.train == "all" and self.participants < self.clients.count and stateful
+        stateful |= self.method.training == "local"
+        some = self.participants < self.clients.count and self.method.training != "centralised"
+        return self.clients.train == "all" and some and stateful
 
     @property
     def corrupted_clients(self) -> int:

@@ -53,6 +53,8 @@ class RunContext:
     w [P], buffers [Q]: the global model, in the order that `FlatModel` states (`model.layers.tensors` gives views of w
     in the tensors' true shapes); predict(w, buffers): logits and labels over the test set, batch by batch, or over
     the samples that are given as a third argument.
+    own_models: model [P] and statistics [Q] of each client, where clients have models of their own in place of the
+    global one; else empty.
     """
 
     round: int
@@ -63,6 +65,7 @@ class RunContext:
     buffers: Tensor
     federation: Federation
     predict: Predict
+    own_models: Sequence[tuple[Tensor, Tensor]]
 
     def score(self, w: Tensor) -> Score:
         """Accuracy and loss of parameters w [P] on the test set."""

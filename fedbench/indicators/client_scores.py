@@ -14,7 +14,7 @@ from fedbench.indicators.base import (
     RunContext,
     register_indicator,
 )
-from fedbench.indicators.heterogeneity import class_shares
+from fedbench.indicators.heterogeneity import expected_accuracy
 from fedbench.indicators.scoring import class_scores, score
 
 
@@ -27,7 +27,7 @@ class ClientScoresSettings(Strict):
 
 @register_indicator()
 class ClientScores(Indicator[ClientScoresSettings]):
-    """The final model on each client's own test data; in every round, if asked for, the worst client's accuracy."""
+    """The final model, or each client's own, on the clients' test data; on request the worst client in every round."""
 
     name = "client_scores"
     Settings = ClientScoresSettings
@@ -39,16 +39,19 @@ class ClientScores(Indicator[ClientScoresSettings]):
         return [Column("validation_worst_client", label, "worst client", factor=100)]
 
     def observe(self, settings: ClientScoresSettings, context: RoundContext) -> Observation:
-        """One pass over the validation set."""
+        """One pass over the validation set for each model."""
         federation = context.federation
         if not settings.client_validation or federation.validation is None:
             return Observation()
         counts = federation.split.class_counts
-        scores = class_scores(context.predict(context.w, context.buffers, federation.validation), counts.shape[1])
-        by_class = np.array([np.nan if accuracy is None else accuracy for _, accuracy in scores])
-        if np.isnan(by_class[counts.any(0)]).any():
+        found = [
+            class_scores(context.predict(*model, federation.validation), counts.shape[1])
+            for model in context.own_models or [(context.w, context.buffers)]
+        ]
+        by_class = np.array([[np.nan if accuracy is None else accuracy for _, accuracy in scores] for scores in found])
+        if np.isnan(by_class[:, counts.any(0)]).any():
             return Observation()
-        worst = float((class_shares(counts) @ np.nan_to_num(by_class)).min())
+        worst = float(expected_accuracy(counts, np.nan_to_num(by_class)).min())
         return Observation({"validation_worst_client": worst})
 
     def conclude(self, settings: ClientScoresSettings, context: RunContext) -> Mapping[str, Rows]:
@@ -58,6 +61,7 @@ class ClientScores(Indicator[ClientScoresSettings]):
         for client in range(len(split.holdout if split.client_tests is None else split.client_tests)):
             own = federation.client_test(client)
             if own is not None:
-                found = score(context.predict(context.w, context.buffers, own))
+                model = context.own_models[client] if context.own_models else (context.w, context.buffers)
+                found = score(context.predict(*model, own))
                 rows.append((client, len(own), found.accuracy))
         return {"client_scores": rows} if rows else {}

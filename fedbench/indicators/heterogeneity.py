@@ -17,6 +17,16 @@ def class_shares(counts: NDArray[np.int64]) -> Floats:
     return shares
 
 
+def expected_accuracy(counts: NDArray[np.int64], by_class: Floats) -> Floats:
+    """The accuracy [n] that is expected under the class mixes of clients with class counts [n, C].
+
+    by_class: the accuracy of the global model on each class [1, C], or that of each client's own model [n, C].
+    """
+    shares = class_shares(counts)
+    expected: Floats = shares @ by_class[0] if len(by_class) == 1 else (shares * by_class).sum(1)
+    return expected
+
+
 def heterogeneity_coherence(lambda_: Floats, cohort: Floats, overall: Floats) -> tuple[float, float]:
     """(coherence, cosine) of the cohort's weighted class mix sum_i lambda_i p_ic with the overall mix p_c.
 

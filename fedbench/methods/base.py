@@ -28,6 +28,7 @@ from fedbench.models import FlatModel, Layers
 BatchNormRule = Literal["average", "proxy", "local"]
 ProxyUse = Literal["none", "unlabelled", "labelled"]
 Report = Literal["loss", "class_counts", "gradient"]
+Training = Literal["federated", "centralised", "local"]
 State = Mapping[str, Tensor]
 
 
@@ -54,6 +55,16 @@ class MethodSettings(Strict):
     def proxy_repeated(self) -> bool:
         """Whether its images are repeated up to the number of an average client, for a client's steps and weight."""
         return False
+
+    @property
+    def training(self) -> Training:
+        """Where clients start from, or who trains in place of them.
+
+        federated: all start from the global model; centralised: in place of the clients, one that has all their data
+        and takes as many steps as they together; local: each client starts from its own model, and the mean over
+        clients of the scores of these models is the run's score.
+        """
+        return "federated"
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -78,6 +78,8 @@ class FedLWSSettings(MethodSettings):
         """As the method inside, and bounds in their order."""
         if self.max_tau is not None and self.max_tau < self.min_tau:
             return f"method.max_tau = {self.max_tau}: must be at least method.min_tau, {self.min_tau}"
+        if self.inner.training != "federated":
+            return f"method.inner.name = {self.inner.name}: has no aggregate to shrink; must be a method that has one"
         complaint = self.inner.check(cohort)
         return complaint and complaint.replace("method.", "method.inner.")
 

@@ -56,6 +56,8 @@ class Metric:
     it, too; `reaches`: whether a finished trial without a number is one that did not reach what the metric waits for;
     `basis`: what the number of a finished trial rests on, in words, where that is not the same for all trials;
     `margin`: a difference that is too small to matter in practice, None where no difference is; studies may change it.
+    `beside`: methods whose trials of the same seed and the same other settings it is compared with by
+    `compare(trial, others)`, with the others by method; `read` then gives None.
     """
 
     label: str
@@ -67,6 +69,8 @@ class Metric:
     reaches: bool = False
     basis: Callable[[TrialData], str] | None = None
     margin: float | None = None
+    beside: tuple[str, ...] = ()
+    compare: Callable[[TrialData, Mapping[str, TrialData]], float | None] | None = None
 
 
 class Metrics(Registry[Metric]):

@@ -2,8 +2,9 @@
 
 A client's accuracy is measured on its own test data, where clients have any: what they hold out, or the test samples of
 their owners. Otherwise it is the accuracy that is expected under the client's label mix: sum_c q_ic a_c, with q_i the
-class shares of client i and a_c the final model's test accuracy on class c. That assumes that images of a class look
-alike at all clients, so nothing is expected where they do not.
+class shares of client i and a_c the final model's test accuracy on class c; where clients have models of their own, it
+is that of the client's. That assumes that images of a class look alike at all clients, so nothing is expected where
+they do not.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbench.data.partitions import PARTITIONS
-from fedbench.indicators.heterogeneity import class_shares
+from fedbench.indicators.heterogeneity import expected_accuracy
 from fedbench.metrics.base import MARGIN, Metric, TrialData, register_metric
 from fedbench.shifts import NO_SHIFT
 
@@ -76,11 +77,16 @@ def _expected(trial: TrialData) -> ClientAccuracies | None:
     partition = trial.table("partition")
     counts = partition.pivot(index="client", columns="class", values="samples")
     counts = counts[counts.index < settings["clients"]["count"]]  # without a proxy set that takes part as a client
-    by_class = classes.set_index("class")["accuracy"].reindex(counts.columns).to_numpy(float)
+    own = trial.table("client_classes")
+    if own.empty:
+        by_class = classes.set_index("class")[["accuracy"]].reindex(counts.columns).to_numpy(float).T
+    else:
+        table = own.pivot(index="client", columns="class", values="accuracy")
+        by_class = table.reindex(index=counts.index, columns=counts.columns).to_numpy(float)
     held = counts.to_numpy()
-    if np.isnan(by_class[held.any(0)]).any():
+    if np.isnan(by_class[:, held.any(0)]).any():
         return None
-    accuracy = class_shares(held) @ np.nan_to_num(by_class)
+    accuracy = expected_accuracy(held, np.nan_to_num(by_class))
     return ClientAccuracies(counts.index.to_numpy(), held.sum(1), accuracy, measured=False)
 
 

@@ -92,7 +92,7 @@ def _misfit(state: RunState, simulation: Simulation) -> str | None:
         return f"its history has a table '{unknown[0]}', which no indicator records"
     tensors: list[tuple[str, Any, Tensor]] = [("w", state.w, fresh.w), ("buffers", state.buffers, fresh.buffers)]
     tensors += [("scored", state.scored, fresh.w)] if state.scored is not None else []
-    for name, like in (("velocity", fresh.w), ("client_buffers", fresh.buffers)):
+    for name, like in (("velocity", fresh.w), ("client_buffers", fresh.buffers), ("client_models", fresh.w)):
         found, wanted = getattr(state, name), getattr(fresh, name)
         if (found is None) != (wanted is None) or (wanted is not None and len(found) != len(wanted)):
             return f"{name} does not have the state of {simulation.num_clients} clients"

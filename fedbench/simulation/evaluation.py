@@ -1,6 +1,7 @@
-"""Evaluation of the global model."""
+"""Evaluation of models."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -16,6 +17,11 @@ GPU_BATCH = 2000  # larger batches are not faster, and trials share the memory o
 def evaluate(model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples) -> Score:
     """Evaluate parameters w [P] with running statistics [Q] on samples."""
     return score(predictions(model, w, buffers, samples))
+
+
+def mean_score(scores: Sequence[Score]) -> Score:
+    """The mean accuracy and the mean loss of some models; that of one model is its own."""
+    return Score(fmean(score.accuracy for score in scores), fmean(score.loss for score in scores))
 
 
 def predictions(model: FlatModel, w: Tensor, buffers: Tensor, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:

@@ -137,7 +137,23 @@ def build_federation(config: TrialConfig, data_dir: Path | None, device: torch.d
 
         federation = replace(federation, levels=shift.levels, shifted_test=test_of)
     method = config.method
+    if method.training == "centralised":
+        return with_pooled_client(federation)
     return with_proxy_client(federation, repeated=method.proxy_repeated) if method.proxy_as_client else federation
+
+
+def with_pooled_client(federation: Federation) -> Federation:
+    """Add a further client, the last one, that has the training data of all clients together."""
+    split = federation.split
+    pooled = np.sort(np.concatenate(split.shards))
+    split = replace(
+        split,
+        shards=[*split.shards, pooled],
+        holdout=[*split.holdout, pooled[:0]],
+        sizes=np.append(split.sizes, split.sizes.sum()),
+        class_counts=np.vstack([split.class_counts, split.class_counts.sum(0)]),
+    )
+    return replace(federation, split=split)
 
 
 def with_proxy_client(federation: Federation, *, repeated: bool) -> Federation:

@@ -60,6 +60,18 @@ def draw_order(shard: Indices, epochs: int, rng: np.random.Generator) -> Indices
     return np.stack([rng.permutation(shard) for _ in range(epochs)])
 
 
+def draw_stream(shard: Indices, samples: int, rng: np.random.Generator) -> Indices:
+    """Draw so many samples in one sequence [1, samples]: one permutation of the shard after the other."""
+    passes = -(-samples // len(shard))
+    return draw_order(shard, passes, rng).ravel()[None, :samples]
+
+
+def plan_steps(n: int, epochs: int, batch_size: int, least: int) -> int:
+    """The number of batches in a plan for n samples: see `cut_plan`."""
+    full, rest = divmod(n, batch_size)
+    return epochs * (full + (rest >= max(least, 1)))
+
+
 def cut_plan(order: Tensor, batch_size: int, least: int = 1) -> Plan:
     """Cut an order of samples [E, n] into batches; a last batch smaller than `least` is left out."""
     epochs, n = order.shape

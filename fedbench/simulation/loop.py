@@ -27,11 +27,11 @@ from fedbench.simulation.corrupt import corrupt_updates
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.engines import Start, check_device, choose_engine
 from fedbench.simulation.environment import Environment
-from fedbench.simulation.evaluation import evaluate
+from fedbench.simulation.evaluation import evaluate, mean_score
 from fedbench.simulation.federation import build_federation, initial_model
 from fedbench.simulation.local import Sgd, mean_gradient, round_lr
 from fedbench.simulation.observe import observe
-from fedbench.simulation.participants import answers, sample_clients, with_work
+from fedbench.simulation.participants import answering, sample_clients, with_work
 from fedbench.simulation.plans import Plans
 from fedbench.simulation.record import Record, columns
 from fedbench.simulation.updates import checked_correction, checked_start, checked_update
@@ -44,6 +44,7 @@ class RunState:
     w [P], buffers [Q]: the global model in the element order of `FlatModel`; `Simulation.module` converts it.
     velocity: momentum [P] of each of the n clients, None if it is reset in every round.
     client_buffers: running statistics [Q] of each client, None if clients start from the server's.
+    client_models: model [P] of each client, None unless clients go on from their own models.
     method: state of the aggregation method.
     scored [P]: model that is evaluated, None if that is w.
 
@@ -58,16 +59,27 @@ class RunState:
     method: State
     history: list[Record] = field(default_factory=list)
     scored: Tensor | None = None
+    client_models: list[Tensor] | None = None
 
     @property
     def model(self) -> Tensor:
-        """The model that is evaluated [P]."""
+        """The global model that is evaluated [P]."""
         return self.w if self.scored is None else self.scored
+
+    @property
+    def own_models(self) -> list[tuple[Tensor, Tensor]]:
+        """The model [P] and statistics [Q] of each client; empty unless clients go on from their own models."""
+        if self.client_models is None:
+            return []
+        buffers = self.client_buffers or [self.buffers] * len(self.client_models)
+        return list(zip(self.client_models, buffers, strict=True))
 
     def draft(self) -> "RunState":
         """A copy that a round can change: the lists are copied, the tensors are shared."""
-        velocity, buffers = (None if kept is None else list(kept) for kept in (self.velocity, self.client_buffers))
-        return replace(self, velocity=velocity, client_buffers=buffers, history=list(self.history))
+        lists = (self.velocity, self.client_buffers, self.client_models)
+        velocity, buffers, models = (None if kept is None else list(kept) for kept in lists)
+        history = list(self.history)
+        return replace(self, velocity=velocity, client_buffers=buffers, client_models=models, history=history)
 
 
 class Trained(NamedTuple):
@@ -120,6 +132,7 @@ class Simulation:
             velocity=[torch.zeros_like(w)] * n if keep else None,
             client_buffers=None if self.config.bn == "average" else [buffers] * n,
             method=checked_start(self.method, n, w),
+            client_models=[w] * n if self.config.method.training == "local" else None,
         )
 
     @property
@@ -253,12 +266,13 @@ class Simulation:
     def clients_of(self, t: int) -> tuple[int, ...]:
         """The clients that train and answer in round t; if the proxy set is a client, it is the last one.
 
-        If no client answers, the proxy set does not train, either.
+        If no client answers, the proxy set does not train, either. In centralised training one client, the last one,
+        trains in place of those that answer.
         """
-        config = self.config
-        clients = tuple(client for client in sample_clients(config, t) if answers(config, t, client))
-        proxy = (self.num_clients - 1,) if config.method.proxy_as_client and clients else ()
-        return clients + proxy
+        clients, last = answering(self.config, t), (self.num_clients - 1,)
+        if self.config.method.training == "centralised":
+            return last if clients else ()
+        return clients + last if self.config.method.proxy_as_client and clients else clients
 
     def others(self, t: int) -> tuple[int, ...]:
         """The clients that are not sampled in round t."""
@@ -279,7 +293,7 @@ class Simulation:
             velocity = fresh.zero_() if kept is None else kept[client].clone()
             rest = velocity.clone() if gradients is not None else velocity
             statistics = state.buffers if state.client_buffers is None else state.client_buffers[client]
-            start = Start(state.w, statistics)
+            start = Start(state.w if state.client_models is None else state.client_models[client], statistics)
             correction = checked_correction(self.method, state.method, client, state.w)
             with seeded(torch_seed(config.seed, purpose, t, client), self.device):
                 losses[row] = self.engine.train(plan, start, velocity, correction, sgd)
@@ -288,31 +302,39 @@ class Simulation:
                 gradients[row] = mean_gradient(state.w, model.w, rest, velocity, sgd, plan.steps)
             if kept is not None:
                 kept[client] = velocity
+            if state.client_models is not None:
+                state.client_models[client] = W[row].clone()
             if state.client_buffers is not None:
                 state.client_buffers[client] = model.buffers.clone()
         steps = on_device([float(plan.steps) for plan in plans], self.device)
         return Trained(W, B, losses, steps, gradients)
 
     def score(self, record: Record) -> Record:
-        """Evaluate the global model on the test set and the validation set, if this round is to be evaluated."""
+        """Evaluate the model on the test set and the validation set, if this round is to be evaluated.
+
+        Where clients have models of their own, the mean of their scores is taken.
+        """
         config, state = self.config, self.state
         if record.round % config.eval_every and record.round <= config.rounds - LAST_ROUNDS:
             return record
-        test = evaluate(self.model, state.model, state.buffers, self.federation.test)
+        models = state.own_models or [(state.model, state.buffers)]
+        test = mean_score([evaluate(self.model, *each, self.federation.test) for each in models])
         if not math.isfinite(test.loss):
             return replace(record, diverged=f"round {record.round}: the test loss is {test.loss}")
         record = replace(record, test_accuracy=test.accuracy, test_loss=test.loss)
         if self.federation.validation is None:
             return record
-        score = evaluate(self.model, state.model, state.buffers, self.federation.validation)
+        score = mean_score([evaluate(self.model, *each, self.federation.validation) for each in models])
         return replace(record, validation_accuracy=score.accuracy, validation_loss=score.loss)
 
     def traffic(self) -> tuple[int, int]:
         """Bytes that the whole cohort sends to the server and receives from it in one round.
 
         Clients send their running statistics unless the server estimates them (`bn=proxy`), and receive them only
-        under `bn=average`. Some methods exchange further vectors.
+        under `bn=average`. Some methods exchange further vectors. Nothing is sent unless training is federated.
         """
+        if self.config.method.training != "federated":
+            return 0, 0
         parameters, statistics = len(self.state.w), len(self.state.buffers)
         rule, item, m = self.config.bn, self.state.w.element_size(), self.config.participants
         more_up, more_down = self.config.method.extra_vectors

@@ -74,6 +74,7 @@ def _context(simulation: "Simulation", round_: int, w: Tensor, buffers: Tensor) 
         "buffers": buffers,
         "federation": federation,
         "predict": predict,
+        "own_models": simulation.state.own_models,
     }
 
 

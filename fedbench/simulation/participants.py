@@ -23,6 +23,11 @@ def answers(config: TrialConfig, t: int, client: int) -> bool:
     return not dropout or generator(config.seed, "dropout", t, client).random() >= dropout
 
 
+def answering(config: TrialConfig, t: int) -> tuple[int, ...]:
+    """The sampled clients that answer in round t, sorted by id."""
+    return tuple(client for client in sample_clients(config, t) if answers(config, t, client))
+
+
 def epochs_of(config: TrialConfig, t: int, client: int) -> int:
     """The epochs of a client in round t.
 

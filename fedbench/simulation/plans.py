@@ -9,8 +9,8 @@ from fedbench.base.rng import generator, numbered
 from fedbench.base.tensors import on_device
 from fedbench.config import TrialConfig
 from fedbench.data.classes import Indices
-from fedbench.simulation.local import Plan, cut_plan, draw_order
-from fedbench.simulation.participants import epochs_of
+from fedbench.simulation.local import Plan, cut_plan, draw_order, draw_stream, plan_steps
+from fedbench.simulation.participants import answering, epochs_of
 
 
 class Plans:
@@ -33,10 +33,7 @@ class Plans:
         """
         seed, local = self.config.seed, self.config.clients
         purpose = numbered("batches", self.config.batches.draw)
-        orders = [
-            draw_order(self.shards[client], epochs_of(self.config, t, client), generator(seed, purpose, t, client))
-            for client in clients
-        ]
+        orders = [self._order(t, client, generator(seed, purpose, t, client)) for client in clients]
         if not orders:
             return
         moved = on_device(np.concatenate([order.ravel() for order in orders]), self.device)
@@ -46,3 +43,17 @@ class Plans:
             (t, client): cut_plan(part.view(order.shape), local.batch_size, self.least)
             for client, order, part in zip(clients, orders, parts, strict=True)
         }
+
+    def _order(self, t: int, client: int, rng: np.random.Generator) -> Indices:
+        """The order of a client's samples in round t [E, n].
+
+        A client with the data of all others has one sequence of samples, for as many full batches as these would take.
+        """
+        config, shard = self.config, self.shards[client]
+        if config.method.training != "centralised" or client < config.clients.count:
+            return draw_order(shard, epochs_of(config, t, client), rng)
+        size = config.clients.batch_size
+        steps = sum(
+            plan_steps(len(self.shards[i]), epochs_of(config, t, i), size, self.least) for i in answering(config, t)
+        )
+        return draw_stream(shard, steps * size, rng)

@@ -7,6 +7,7 @@ from fedbench.base.errors import ConfigError, unknown
 from fedbench.base.explain import keys
 from fedbench.base.settings import Settings, leaves, merge, nest
 from fedbench.config import TrialConfig
+from fedbench.metrics import METRICS
 from fedbench.simulation.record import columns
 from fedbench.specs.names import Label, Where, text_label
 from fedbench.specs.paper import check_marks, paper_numbers
@@ -60,6 +61,7 @@ def check_study(stem: str, study: Study) -> None:
             raise ConfigError(f"{stem}: plots.{name}: a file of every report is called so; choose another name")
     _check_labels(stem, study)
     _check_baseline(stem, study)
+    _check_beside(stem, study)
     _check_sources(stem, study)
     check_marks(stem, study, known_labels(study))
     for name in study.tables:
@@ -107,6 +109,20 @@ def _check_sources(stem: str, study: Study) -> None:
                 )
         if len(scale.seeds or study.seeds) > 1 and "seed" not in sources:
             raise ConfigError(f"{stem}: variance: there are several seeds; name one seed, or seed under sources")
+
+
+def _check_beside(stem: str, study: Study) -> None:
+    """A metric that compares trials with those of other methods needs these methods in the study."""
+    shown = [(f"tables.{name}", metric) for name, table in study.tables.items() for metric in table.metrics]
+    shown += [(f"claims.{number}", claim.value) for number, claim in enumerate(study.claims, start=1)]
+    methods = set(map(str, known_labels(study).get("method.name", [])))
+    for grid in _grids(study):
+        for points in grid.values():
+            named = points.values() if isinstance(points, Mapping) else []
+            methods |= {str(nest(point, stem).get("method", {}).get("name")) for point in named}
+    for at, metric in shown:
+        if missing := [name for name in METRICS.get(metric).beside if name not in methods]:
+            raise ConfigError(f"{stem}: {at}: {metric} compares with method.name={missing[0]}, which the study lacks")
 
 
 def _check_baseline(stem: str, study: Study) -> None:

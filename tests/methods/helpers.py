@@ -10,6 +10,7 @@ from fedbench.methods import Cohort, LocalWork, ProxyData, Server
 from fedbench.models import FlatModel, Layers, TensorSpan
 
 CPU = torch.device("cpu")
+BOUNDS = {"centralised", "local_only"}  # no rules of aggregation: see test_bounds.py
 IGNORE_SIZES = {  # rules that take no notice of how many samples a client has; see test_invariance.py
     *("feddyn", "qfedavg", "l_dawa", "fltrust", "greedy_soup", "fedvg"),
     *("median", "trimmed_mean", "krum", "bulyan", "centered_clipping"),

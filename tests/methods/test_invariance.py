@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedbench import TrialConfig
 from fedbench.methods import METHODS, Cohort, Method, Update
-from tests.methods.helpers import IGNORE_SIZES, tiny_cohort, tiny_server
+from tests.methods.helpers import BOUNDS, IGNORE_SIZES, tiny_cohort, tiny_server
 
 BY_UPDATES = ["fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedexp", "fednova", "scaffold", "feddyn"]
 BY_UPDATES += [
@@ -65,7 +65,7 @@ def test_the_order_of_clients_does_not_matter(name: str, m: int, seed: int, data
         assert torch.allclose(one.lambda_[order], two.lambda_, atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("name", sorted({*METHODS} - {"flower"}))  # which does what its strategy does
+@pytest.mark.parametrize("name", sorted({*METHODS} - {"flower", *BOUNDS}))  # flower does what its strategy does
 def test_which_rules_ignore_data_sizes_is_known(name: str) -> None:
     """So that studies can have a row of FedAvg with uniform weights beside them."""
     cohort = cohort_of(20, 0)

@@ -166,9 +166,6 @@ def test_absent_clients_keep_their_momentum_and_their_control_variates(tiny: Mak
 
 
 def test_a_round_without_an_answer_leaves_the_model_as_it_is(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "fedbench.simulation.loop.answers", lambda config, t, client: t != 2 and answers(config, t, client)
-    )
     monkeypatch.setattr(participants, "answers", lambda config, t, client: t != 2 and answers(config, t, client))
     for method in ({"method__name": "fedavgm"}, {"method__name": "fedavg", "method__proxy_client": True}):
         run = Simulation(tiny(**method, clients__dropout=1e-9, rounds=3))

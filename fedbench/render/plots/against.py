@@ -49,7 +49,8 @@ class Against(ColourPlot):
             at = fmean(x[seed] for seed in seeds), fmean(y[seed] for seed in seeds)
             bar = stdev(y[seed] for seed in seeds) if len(seeds) > 1 else None
             marker = self.marker(cell, scene)
-            ax.errorbar(*at, yerr=bar, color=colour, marker=marker, markersize=5, linewidth=0.8, label=label)
+            bar_colour = (colour, 0.35)
+            ax.errorbar(*at, yerr=bar, color=colour, ecolor=bar_colour, marker=marker, linestyle="none", label=label)
             if self.colour is None:
                 ax.annotate(self.name_of(cell, scene), at, (4, 2), textcoords="offset points", fontsize=6)
         ax.set_xlabel(fill(METRICS.get(self.x).label, LABEL_WIDTH))

@@ -24,7 +24,7 @@ from fedbench.metrics import METRICS
 from fedbench.models import MODELS
 from fedbench.simulation.record import Record
 from fedbench.specs.parts import CHECKS, PLOTS
-from fedbench.tune.local import LocalRay
+from fedbench.tune.cluster import LocalRay
 from fedbench.tune.options import RunOptions
 from tests.faults import Faults
 

@@ -94,6 +94,49 @@ def gpu_types(nodes: Iterable[Mapping[str, float]]) -> Counter[str]:
     return +types
 
 
+def default_share(
+    trial: float | None, gpus: Sequence[float | None], measured: int | None, context: float
+) -> tuple[float, str]:
+    """Return the share of a GPU for trials that were given none, and a line that says so.
+
+    Ray also counts GPUs that torch cannot use, such as Apple's.
+
+    trial, measured, context: as for `trials_on_a_gpu`; gpus: bytes of the smallest GPU of each node that has any, 0 if
+    torch can use none there, None if the node does not tell.
+    """
+    if not any(gpu is None or gpu for gpu in gpus):
+        return 0.0, "--gpus-per-trial 0: torch can use none of the GPUs (for NVIDIA's it has to be a CUDA build)"
+    known = [gpu for gpu in gpus if gpu]
+    trials = trials_on_a_gpu(trial, min(known) if len(known) == len(gpus) else None, measured, context)
+    share = share_of(trials)
+    return share, f"--gpus-per-trial {share:g} ({trials} trials on a GPU)"
+
+
+def mixed_types(nodes: Iterable[Mapping[str, float]], resources: Mapping[str, float]) -> str:
+    """Return a line if trials that take such resources may run on GPUs of several types; else nothing."""
+    types = gpu_types(nodes)
+    if len(types) < 2 or any(name.startswith(ACCELERATOR) for name in resources):
+        return ""
+    ordered = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+    there = ", ".join(f"{count} {name}" for name, count in ordered)
+    one = f"--resources {ACCELERATOR}{ordered[0][0]}=0.001"
+    return f"GPUs of several types ({there}): results may differ in their rounding; {one} keeps to one"
+
+
+def too_much(wanted: Mapping[str, float], nodes: Sequence[Mapping[str, float]], where: str) -> str | None:
+    """Return which of the resources that a trial wants no node has; None if a trial fits on one of the nodes."""
+    if any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in nodes):
+        return None
+    for name, amount in wanted.items():
+        most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+        if most < amount:
+            option = {"CPU": "--cpus-per-trial ", "GPU": "--gpus-per-trial "}.get(name, f"--resources {name}=")
+            return f"{option}{amount:g}: {where} {most:g}"
+    more = wanted.keys() - {"CPU", "GPU"}
+    options = ["--cpus-per-trial", "--gpus-per-trial", *(["--resources"] if more else [])]
+    return f"{', '.join(options)}: no node has {'all' if more else 'both'}"
+
+
 def could_grow(share: float, reason: str) -> bool:
     """Return whether a trial that failed with a share of a GPU may succeed with more of it.
 

@@ -16,7 +16,7 @@ from fedbench.base.files import PACKED
 from fedbench.base.plugins import blame
 from fedbench.base.signals import interrupt, stop_signals
 from fedbench.jobs.options import Request
-from fedbench.tune.local import RayDied, abandoned, started_ahead, stop_pending
+from fedbench.tune.cluster import RayDied, abandoned, started_ahead, stop_pending
 
 EVERYTHING = "all"  # the name of all studies together, except the one that only tries whether fedbench works
 

@@ -10,7 +10,7 @@ from fedbench.cost.memory import estimated_gpu_memory
 from fedbench.cost.shares import share_of, trials_on_a_gpu
 from fedbench.cost.speeds import known_speeds
 from fedbench.store.store import Store
-from fedbench.tune.local import connected
+from fedbench.tune.cluster import connected
 from fedbench.tune.options import RunOptions
 
 

@@ -34,8 +34,7 @@ from fedbench.store.mirror import check_place, forget
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store, sweep_store
 from fedbench.trackers import CommandTrackers, check_trackers
-from fedbench.tune.fit import check_address, check_here
-from fedbench.tune.local import connected
+from fedbench.tune.cluster import check_address, check_here, connected
 from fedbench.tune.options import RunOptions
 
 if TYPE_CHECKING:
@@ -230,7 +229,7 @@ def run_with_progress(
     from fedbench.tune.cluster import cluster
 
     with progress, nullcontext(nodes) if nodes else cluster(options, progress.say) as there:
-        from fedbench.tune.runner import run_trials  # late: Ray's environment is set now
+        from fedbench.tune.study import run_trials  # late: Ray's environment is set now
 
         run_trials(trials, names, options, progress, there)
 

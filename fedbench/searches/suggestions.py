@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from fedbench.base.errors import UserError
-from fedbench.base.settings import Settings
+from fedbench.config import TrialConfig
 from fedbench.searches.pruning import SuccessiveHalving
 from fedbench.specs.parameters import fill
 from fedbench.specs.space import Arm, ScaledSpace
@@ -185,11 +185,25 @@ class Suggestions:
                 self.study.tell(trial.number, state=TrialState.FAIL)
         return count
 
-    def ask(self, kind: str) -> tuple[optuna.Trial, Settings]:
-        """Return the next suggestion and its settings, from a sampler of a kind (see `sampler`)."""
+    def ask(self, kind: str) -> tuple[optuna.Trial, dict[str, Any]]:
+        """Return the next suggestion, from a sampler of a kind (see `sampler`), and what a worker needs to run it."""
         self.study.sampler = self.sampler(kind)
         trial = self.study.ask()
-        return trial, fill(self.arm.fixed, self.arm.parameters, lambda parameter: parameter.suggest(trial))
+        settings = fill(self.arm.fixed, self.arm.parameters, lambda parameter: parameter.suggest(trial))
+        runs = self.space.suggestion_settings(settings)
+        return trial, {
+            "label": f"{self.arm.slug}-{trial.number}",
+            "model": TrialConfig(**runs[0]).model,
+            "method": self.arm.label,
+            "number": trial.number,
+            "runs": runs,
+            "metric": self.space.space.metric,
+            "score_rounds": self.space.score_rounds(self.arm),
+        }
+
+    def fail(self, trial: optuna.Trial) -> None:
+        """Tell Optuna that a suggestion has no outcome, so that `reclaim` puts it back."""
+        self.study.tell(trial.number, state=TrialState.FAIL)
 
     def pruner(self, stop_early: bool) -> BasePruner:
         """Return what decides which suggestions are stopped early: successive halving, or nothing."""

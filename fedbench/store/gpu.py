@@ -64,3 +64,9 @@ def device_number(gpu: str, environment: Mapping[str, str]) -> int:
 def worn_out(trials: int) -> bool:
     """Return whether a process that has run so many trials on a GPU should end, since cuBLAS may keep more and more."""
     return torch.cuda.is_initialized() and workspace_clearing() is None and trials >= MOST_TRIALS
+
+
+def smallest_gpu() -> float:
+    """Return the bytes of this machine's smallest GPU; 0 if torch can use none."""
+    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return min((float(card.total_memory) for card in cards), default=0.0)

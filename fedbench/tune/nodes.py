@@ -9,8 +9,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedbench.base.errors import UserError
 from fedbench.base.versions import complaint, versions
-from fedbench.cost.shares import ACCELERATOR, Packing, gpu_types, share_of, trials_on_a_gpu
-from fedbench.tune.fit import too_much
+from fedbench.cost.shares import Packing, default_share, mixed_types, too_much
+from fedbench.store.gpu import smallest_gpu
 from fedbench.tune.options import RunOptions
 
 ASK_SECONDS = 60.0
@@ -122,7 +122,7 @@ def without(nodes: Collection[str]) -> dict[str, Any]:
 def check_fit(options: RunOptions, say: Say) -> None:
     """Raise UserError if no node can hold a trial; say that the command waits if the cluster grows on demand."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    problem = too_much(options, nodes, "the cluster's largest node has")
+    problem = too_much(options.wanted(), nodes, "the cluster's largest node has")
     if problem and not options.autoscaling:
         raise UserError(f"{problem}; ask for less, or say --autoscaling if it grows")
     if problem:
@@ -131,25 +131,16 @@ def check_fit(options: RunOptions, say: Say) -> None:
 
 def gpu_share(options: RunOptions, say: Say) -> float:
     """Return the share of a GPU for each trial: the one that was asked for or, if torch can use GPUs, a default."""
-    share = options.gpus_per_trial
-    if share is None and not ray.cluster_resources().get("GPU", 0):
-        return 0.0
-    if share is None:
-        usable, smallest = gpus_of_torch()
-        if not usable:
-            say("--gpus-per-trial 0: torch can use none of the GPUs (for NVIDIA's it has to be a CUDA build)")
-            return 0.0
-        trials = trials_on_a_gpu(options.gpu_memory, smallest, options.gpu_trials, options.gpu_context)
-        share = share_of(trials)
-        guess = "" if options.gpu_trials else "; a guess: python -m fedbench.speed measures how many are best"
-        say(f"--gpus-per-trial {share:g} ({trials} trials on a GPU{guess})")
-    types = gpu_types(node["Resources"] for node in ray.nodes() if node["Alive"])
-    if share and len(types) > 1 and not any(name.startswith(ACCELERATOR) for name in options.resources):
-        ordered = sorted(types.items(), key=lambda item: (-item[1], item[0]))
-        there = ", ".join(f"{count} {name}" for name, count in ordered)
-        one = f"--resources {ACCELERATOR}{ordered[0][0]}=0.001"
-        say(f"GPUs of several types ({there}): results may differ in their rounding; {one} keeps to one")
-    return share
+    share, nodes = options.gpus_per_trial, [node for node in ray.nodes() if node["Alive"]]
+    with_gpus = [node["NodeID"] for node in nodes if node["Resources"].get("GPU", 0)]
+    if share is None and with_gpus:
+        known = ask(with_gpus, smallest_gpu)
+        gpus = [known.get(node) for node in with_gpus]
+        share, line = default_share(options.gpu_memory, gpus, options.gpu_trials, options.gpu_context)
+        say(line)
+    if share and (line := mixed_types([node["Resources"] for node in nodes], options.resources)):
+        say(line)
+    return share or 0.0
 
 
 def packing_of(count: int, options: RunOptions, share: float, nodes: Nodes, *, ahead: bool = True) -> Packing:
@@ -159,30 +150,10 @@ def packing_of(count: int, options: RunOptions, share: float, nodes: Nodes, *, a
 
     ahead: whether more trials may be handed to Tune than run at a time, so that workers never wait.
     """
-    have, resources = ray.cluster_resources(), {"CPU": options.cpus_per_trial, "GPU": share, **options.resources}
+    have, resources = ray.cluster_resources(), options.wanted(share)
     slots, gpus = options.slots(have.get("CPU", 1), have.get("GPU", 0), share), have.get("GPU", 0)
     alone = nodes.started_here or ray.available_resources().get("GPU", 0) == gpus
     if 0 < share < 1 < gpus and alone and not options.autoscaling:
         return Packing(count, resources, slots, nodes.resources())
     waiting = PENDING_TO_GROW if options.autoscaling else max(PENDING, 2 * slots)
     return Packing(count, resources, (options.max_concurrent or waiting) if ahead else slots)
-
-
-def gpus_of_torch() -> tuple[bool, float | None]:
-    """Return whether torch can use a GPU on some node, and the bytes of the smallest one, None if that is not known.
-
-    Ray also counts GPUs that torch cannot use, such as Apple's. A node that does not answer may have usable ones.
-    """
-    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
-    answers = ask(nodes, gpu_memory)
-    known = [answer for answer in answers.values() if answer is not None]
-    silent = len(answers) < len(nodes)
-    return bool(known) or silent, min(known) if known and len(known) == len(nodes) else None
-
-
-def gpu_memory() -> float | None:
-    """Return the bytes of this machine's smallest GPU; None if torch can use none."""
-    import torch
-
-    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    return min((float(card.total_memory) for card in cards), default=None)

@@ -1,6 +1,6 @@
 """How to run, and who listens. Ray is not imported here."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -52,6 +52,11 @@ class RunOptions:
         """Of each trial."""
         return max(1, int(self.cpus_per_trial))
 
+    def wanted(self, gpu_share: float | None = None) -> dict[str, float]:
+        """Return the resources of a trial by Ray's names, with this share of a GPU or the one that was asked for."""
+        share = (self.gpus_per_trial or 0.0) if gpu_share is None else gpu_share
+        return {"CPU": self.cpus_per_trial, "GPU": share, **self.resources}
+
     def slots(self, cpus: float, gpus: float = 0.0, gpu_share: float = 0.0) -> int:
         """How many trials run at a time on so many CPUs and GPUs, each with a share of a GPU."""
         fit = [cpus / self.cpus_per_trial, *([gpus / gpu_share] if gpu_share else [])]
@@ -65,20 +70,23 @@ class Score(NamedTuple):
     round: int
 
 
-class StudyListener(Protocol):
-    """Who is told what becomes of a study's trials. `outcomes` are those of the ones that have ended, by hash."""
+class Listener(Protocol):
+    """Who is told what becomes of trials."""
 
-    @property
-    def outcomes(self) -> Mapping[str, str]:
-        """How every trial that has ended did."""
+    def say(self, text: str) -> None:
+        """Something is about to take a while."""
 
-    @property
-    def running(self) -> Collection[str]:
-        """The trials that have run a round and have not ended."""
 
-    @property
-    def elsewhere(self) -> Collection[str]:
-        """The trials that another command runs."""
+class StudyListener(Listener, Protocol):
+    """Who is told what becomes of a study's trials, which are named by their hash.
+
+    outcomes: of the trials that have ended; running: those that have run a round and have not ended; elsewhere: those
+    that another command runs.
+    """
+
+    outcomes: dict[str, str]
+    running: set[str]
+    elsewhere: dict[str, str]
 
     @property
     def hopeless(self) -> str:
@@ -90,9 +98,6 @@ class StudyListener(Protocol):
     def stopped(self, hash_: str) -> None:
         """A trial was asked to stop, and has: it goes on with the next command."""
 
-    def say(self, text: str) -> None:
-        """Something is about to take a while."""
-
     def update(self, hash_: str, round_: int, score: Score | None) -> None:
         """A trial has got to a round; `score` is its last one, None if no round was scored yet."""
 
@@ -103,15 +108,10 @@ class StudyListener(Protocol):
         """Something went wrong that ended no trial."""
 
 
-class SearchListener(Protocol):
-    """Who is told what becomes of a method's suggestions. `crashed` are those that failed."""
+class SearchListener(Listener, Protocol):
+    """Who is told what becomes of a method's suggestions. crashed: how many failed."""
 
-    @property
-    def crashed(self) -> int:
-        """How many suggestions failed."""
-
-    def say(self, text: str) -> None:
-        """Something is about to take a while."""
+    crashed: int
 
     def update(self, number: int, round_: int, score: float | None) -> None:
         """A suggestion has got to a round."""

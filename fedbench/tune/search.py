@@ -1,22 +1,15 @@
 """Search on Ray Tune: Optuna suggests settings, decides which to stop early, and stores what came of them."""
 
-import logging
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
 import ray
-from optuna.trial import TrialState
-from ray import tune
-from ray.tune.search import Searcher
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.plugins import described
 from fedbench.base.settings import merge
-from fedbench.base.signals import interrupt, stop_signals
 from fedbench.config import TrialConfig
 from fedbench.cost.shares import Packing, could_grow
 from fedbench.searches.suggestions import Suggestions
@@ -24,11 +17,10 @@ from fedbench.simulation.drive import rounds
 from fedbench.simulation.engines import CaptureFailed
 from fedbench.simulation.lockstep import Lockstep
 from fedbench.store.gpu import assigned_device, failed_captures_raised
-from fedbench.store.store import Store
+from fedbench.tune.experiment import Experiment, check_alive, common
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes, gpu_share, packing_of
 from fedbench.tune.options import UNCAPTURED, RunOptions, SearchListener
-from fedbench.tune.runner import check_alive, common, fit
 from fedbench.tune.watch import log
 from fedbench.tune.worker import OtherVersionError, Result, Worker, prepare, run_settings
 
@@ -70,14 +62,13 @@ class FederatedSuggestion(Worker):
 
     def _runs(self, home: Any, common: Mapping[str, Any]) -> Lockstep:
         """Return the runs of the suggestion, one for each seed."""
-        prepare(home, common, at_home=ray.get_runtime_context().get_node_id() == common["home_node"])
+        prepare(home, common)
         configs, share = [], self.config["resources"].get("GPU", 0.0)
         for settings in self.config["runs"]:
             config = TrialConfig(**merge(settings, {"run": run_settings(self.config["model"], common)}))
-            automatic = config.run.device == "auto"
-            configs.append(
-                config.on(assigned_device(ray.get_gpu_ids(), share, common["gpu_context"])) if automatic else config
-            )
+            if config.run.device == "auto":
+                config = config.on(assigned_device(ray.get_gpu_ids(), share, common["gpu_context"]))
+            configs.append(config)
         data_dir = Path(common["data_dir"]) if common["data_dir"] else None
         return Lockstep(configs, self.config["metric"], data_dir, self.config["score_rounds"])
 
@@ -86,55 +77,49 @@ class FederatedSuggestion(Worker):
         log(f"{self.config['method']}, suggestion {self.config['number']}: {text}")
 
 
-class OptunaSearcher(Searcher, tune.Stopper):
-    """Asks Optuna for suggestions and tells it how they ended; stops those that its pruner gives up, or all of them.
+class SearchExperiment(Experiment):
+    """Asks Optuna for suggestions and tells it how they ended; stops those that its pruner gives up.
 
     A suggestion that is still running when everything is stopped is not told, so that the next command runs it again.
 
-    sampler: the kind of Optuna's sampler; packing: what suggestions take of the cluster; grown: whether they have more
-    of a GPU than at first. If not, one that runs out of memory is put back like one whose process died, and
-    `short_of_memory` says so; so is one whose steps cannot be captured, and `uncaptured` says so. asked: returns the
-    signal that asks everything to stop, 0 if there was none.
+    sampler: the kind of Optuna's sampler; hurried: whether the first signal stops at once; grown: whether suggestions
+    have more of a GPU than at first. If not, one that runs out of memory is put back like one whose process died, and
+    `short_of_memory` says so; so is one whose steps cannot be captured, and `uncaptured` says so.
     """
+
+    listener: SearchListener
 
     def __init__(
         self,
         suggestions: Suggestions,
         sampler: str,
-        packing: Packing,
-        grown: bool,
         listener: SearchListener,
-        asked: Callable[[], int],
+        home: Any,
+        packing: Packing,
+        *,
+        hurried: bool,
+        grown: bool,
     ) -> None:
-        super().__init__(metric="score", mode=suggestions.space.space.direction)
-        self.suggestions, self.sampler, self.packing, self.grown = suggestions, sampler, packing, grown
-        self.listener, self.asked = listener, asked
+        super().__init__(listener, home, packing, suggestions.space.space.direction)
+        self.suggestions, self.sampler, self.hurried, self.grown = suggestions, sampler, hurried, grown
         self.short_of_memory = self.uncaptured = False
-        self._trials: dict[str, optuna.Trial] = {}  # those that run, by Tune's name
-        self._shares: dict[str, float] = {}  # of a GPU, that they have
+        self._running: dict[str, tuple[optuna.Trial, float]] = {}  # by Tune's name, with the share of a GPU
         self._ends: dict[str, dict[str, Any]] = {}  # the last reports of those that have ended
+
+    def at_once(self) -> bool:
+        """Return whether Ray is stopped with this command: else Tune first ends its workers, which take resources."""
+        return self.hurried
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """Return what a worker needs to know of the next suggestion."""
-        space, arm = self.suggestions.space, self.suggestions.arm
-        trial, settings = self.suggestions.ask(self.sampler)
-        runs, resources = space.suggestion_settings(settings), self.packing.take(trial_id)
-        self._trials[trial_id] = trial
-        self._shares[trial_id] = resources.get("GPU", 0.0)
-        return {
-            "resources": resources,
-            "label": f"{arm.slug}-{trial.number}",
-            "model": TrialConfig(**runs[0]).model,
-            "method": arm.label,
-            "number": trial.number,
-            "runs": runs,
-            "metric": space.space.metric,
-            "score_rounds": space.score_rounds(arm),
-        }
+        trial, config = self.suggestions.ask(self.sampler)
+        resources = self.packing.take(trial_id)
+        self._running[trial_id] = trial, resources.get("GPU", 0.0)
+        return {**config, "resources": resources}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Keep the score of a round; return whether the suggestion is to be stopped. Tune calls it for every report."""
-        trial, score = self._trials[trial_id], result.get("score")
+        (trial, _), score = self._running[trial_id], result.get("score")
         if score is not None:
             trial.report(score, result["round"])
         self.listener.update(trial.number, result["round"], score)
@@ -142,17 +127,12 @@ class OptunaSearcher(Searcher, tune.Stopper):
             self._ends[trial_id] = result
         return result["status"] == "running" and score is not None and trial.should_prune()
 
-    def stop_all(self) -> bool:
-        """Return whether a signal asks everything to stop."""
-        return bool(self.asked())
-
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tell Optuna how a suggestion ended. One whose process died leaves no result, and is put back later."""
-        trial = self._trials.pop(trial_id, None)
-        if trial is None:  # Tune calls it again if storing the outcome has failed
+        if trial_id not in self._running:  # Tune calls it again if storing the outcome has failed
             return
         self.packing.ended(trial_id)
-        share, result = self._shares.pop(trial_id), self._ends.pop(trial_id, None if error else result)
+        (trial, share), result = self._running.pop(trial_id), self._ends.pop(trial_id, None if error else result)
         if not result or "status" not in result:
             self._put_back(trial, "its error is in the ray folder")
         elif result["status"] == "failed" and not self.grown and could_grow(share, result["reason"]):
@@ -169,18 +149,8 @@ class OptunaSearcher(Searcher, tune.Stopper):
             self.listener.ended(trial.number, trial.params, outcome, score, reason)
 
     def _put_back(self, trial: optuna.Trial, reason: str) -> None:
-        self.suggestions.study.tell(trial.number, state=TrialState.FAIL)
+        self.suggestions.fail(trial)
         self.listener.ended(trial.number, trial.params, "died", None, reason)
-
-    def save(self, checkpoint_path: str) -> None:
-        """Save nothing: Optuna's storage has everything."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Restore nothing."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return nothing: Tune pickles its searcher into the folder of the experiment."""
-        return {}
 
 
 def search_arm(
@@ -197,50 +167,23 @@ def search_arm(
     Suggestions whose process died are run again once the others have ended; so are, with twice the share of a GPU,
     those that ran out of its memory. Ctrl-C raises KeyboardInterrupt; the next command runs again what was running.
     """
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     share, grown, tries = gpu_share(options, listener.say), False, options.max_failures + 1
     suggestions.study.pruner = suggestions.pruner(stop_early)
     listener.say("starting workers")
-    shared = common(options, Store(options.out), nodes)
-    with home_of(options.out, shared) as (home, handle), _stopping(listener, at_once=nodes.started_here) as asked:
+    with home_of(options.out, common(options, nodes)) as (home, handle):
         while tries:
             suggestions.reclaim(crashed=False)
             if (left := suggestions.left - listener.crashed) <= 0:
                 return
             # No more are asked for than run at a time, since each profits from those that have ended.
-            packing = packing_of(left, options, share, nodes, ahead=False)
-            searcher = OptunaSearcher(suggestions, sampler, packing, grown, listener, asked)
-            fit(FederatedSuggestion, searcher, left, options, packing.at_once, home, nodes, [], searcher)
-            if number := asked():
-                interrupt(number)
+            packing, hurried = packing_of(left, options, share, nodes, ahead=False), nodes.started_here
+            experiment = SearchExperiment(suggestions, sampler, listener, handle, packing, hurried=hurried, grown=grown)
+            experiment.fit(FederatedSuggestion, left, options, home, nodes)
             check_alive(handle)
             unfit = nodes.check_new()
             for line in unfit:
                 listener.say(line)
-            tries = max(tries - (not unfit), int(searcher.short_of_memory or searcher.uncaptured))
-            if searcher.short_of_memory:
+            tries = max(tries - (not unfit), int(experiment.short_of_memory or experiment.uncaptured))
+            if experiment.short_of_memory:
                 share, grown = min(1.0, 2 * share), True
                 listener.say(f"out of GPU memory: suggestions are tried again with {share:g} of a GPU each")
-
-
-@contextmanager
-def _stopping(listener: SearchListener, *, at_once: bool) -> Iterator[Callable[[], int]]:
-    """Yield a function that returns the first signal that asked to stop, 0 if there was none.
-
-    at_once: whether the first signal raises KeyboardInterrupt at once, as the second one does in any case. Without it
-    Tune first ends its workers, which take up resources of a Ray that is not stopped with this command.
-    """
-    first = 0
-
-    def answer(number: int) -> None:
-        nonlocal first
-        again, first = first, first or number
-        listener.say("stopping" if at_once or again else "stopping; Ctrl-C again stops at once")
-        if at_once or again:
-            interrupt(number)
-
-    try:
-        with stop_signals(answer):
-            yield lambda: first
-    except KeyboardInterrupt:  # Ray makes a plain one of any that is raised while it waits
-        interrupt(first or signal.SIGINT)

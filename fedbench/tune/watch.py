@@ -5,8 +5,10 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 from ray.util.metrics import Gauge
 
@@ -48,10 +50,12 @@ class Watched(Callback[Simulation, Record]):
     Ray forgets a gauge that is not set again within seconds, and rounds may take longer: a thread sets them until the
     trial is over. So a trial has gauges while it runs, and soon after has none. The thread starts with the run: until
     then the trial imports what it needs, and two threads had better not import the same things.
+
+    warn: gets what the run says about its engine; last: the last round and the last score, with its round.
     """
 
-    def __init__(self, name: RunName, hash_: str) -> None:
-        self.name = name
+    def __init__(self, name: RunName, hash_: str, warn: Callable[[str], object]) -> None:
+        self.name, self.warn, self.last = name, warn, dict[str, Any](round=0)
         self._trial = hash_[:SHORT_HASH]
         values = (name.study, name.axes, str(name.seed), self._trial)
         self._tags = dict(zip(TAGS, values, strict=True))
@@ -61,6 +65,8 @@ class Watched(Callback[Simulation, Record]):
 
     def start(self, run: Simulation) -> None:
         """The data are there; rounds may be behind it."""
+        for record in run.state.history:
+            self._take(record)
         self._values = {"round": run.state.round, "rounds": run.config.rounds}
         self._teller.start()
         if run.state.round:
@@ -68,22 +74,33 @@ class Watched(Callback[Simulation, Record]):
 
     def round(self, run: Simulation, seen: Record) -> None:
         """A line, and new values for the gauges; a number that this round does not have keeps its last value."""
+        self._take(seen)
         scored = "" if seen.test_accuracy is None else f", accuracy {100 * seen.test_accuracy:.2f} %"
         self.log(f"round {seen.round}/{run.config.rounds}{scored}")
         self._values = {**self._values, **seen.numbers(), "round": seen.round}
+
+    def end(self, run: Simulation) -> None:
+        """Pass on what the run says about its engine."""
+        if run.engine.complaint:
+            self.warn(run.engine.complaint)
 
     def log(self, text: str) -> None:
         """A line on this trial."""
         log(f"{self.name}: {text}")
 
-    def _tell(self) -> None:
-        values = self._values
-        for name in gauge_names().keys() & values.keys():
-            _gauge(name).set(float(values[name]), tags=self._tags)
+    def _take(self, seen: Record) -> None:
+        self.last["round"] = seen.round
+        if seen.test_accuracy is not None:
+            self.last |= {"test_accuracy": seen.test_accuracy, "scored_round": seen.round}
 
     def _keep_telling(self) -> None:
         while not self._over.wait(TELL_SECONDS):
             self._tell()
+
+    def _tell(self) -> None:
+        values = self._values
+        for name in gauge_names().keys() & values.keys():
+            _gauge(name).set(float(values[name]), tags=self._tags)
 
     def __enter__(self) -> "Watched":
         self.log(f"starts (trial {self._trial} of {self.name.study})")

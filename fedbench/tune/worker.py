@@ -1,7 +1,6 @@
 """What runs on a Ray worker: one trial after the other, each from its lease to its entry in the store."""
 
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -18,17 +17,17 @@ from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
 from fedbench.base.versions import complaint, versions
 from fedbench.config import TrialConfig
-from fedbench.config.naming import SHORT_HASH, RunName
+from fedbench.config.naming import RunName
 from fedbench.data.base import Arrays, Dataset
-from fedbench.data.official import arrays_folder, cache_dir, cached_in
+from fedbench.data.official import arrays_folder
 from fedbench.data.own import FileSource
 from fedbench.data.supply import supply_from
-from fedbench.simulation import Callback, Record, Simulation
+from fedbench.simulation import Record
 from fedbench.simulation.checkpoint import Stopped, StopRequest
 from fedbench.simulation.engines import CaptureFailed
+from fedbench.store.away import cached_once, node_folder, tidy_node, tracked_files
 from fedbench.store.execute import record_failure, run_trial
 from fedbench.store.gpu import assigned_device, failed_captures_raised, worn_out
-from fedbench.store.leases import HeldElsewhereError, Lease, Watch
 from fedbench.store.memory import release_memory
 from fedbench.store.mirror import Mirror
 from fedbench.trackers import tracked
@@ -40,7 +39,6 @@ from fedbench.tune.watch import Watched, worker_name
 
 REPORT_SECONDS = 1.0  # between two reports of a running trial
 ASK_SECONDS = 0.5  # between two questions whether to stop
-LOOK_SECONDS = 0.2
 Result = dict[str, Any]
 
 
@@ -122,25 +120,27 @@ class FederatedRun(Worker):
         hash_ = self.config["hash"]
         trial = ray.get(home.begin.remote(hash_))
         if trial["status"] != "run":
-            yield {"hash": hash_, "round": 0, **trial, "done": True}
+            yield {"round": 0, **trial, "done": True}
             return
-        name, progress = RunName(**trial["name"]), Progress(hash_)
+        name, sent = RunName(**trial["name"]), 0.0
         remote = RemoteStore(home, common)
         remote.complaints += trial["warnings"]
         try:
-            with Watched(name, hash_) as watched:
-                for _ in self._run(trial["config"], name, remote, common, [watched, progress]):
-                    if report := progress.due():
-                        yield report
+            with Watched(name, hash_, remote.complaints.append) as watched:
+                for _ in self._run(trial["config"], name, remote, common, watched):
+                    if time.monotonic() - sent >= REPORT_SECONDS:
+                        sent = time.monotonic()
+                        yield {**watched.last, "status": "running", "reason": ""}
                 ended = remote.ended or {"status": "failed", "reason": "it has no outcome"}
                 reason = f" ({ended['reason']})" if ended["reason"] else ""
-                last = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
-                watched.log(f"{ended['status']}{reason}{last}")
-            remote.tidy(hash_, ended["status"])
+                score = f", last round {100 * ended['last_accuracy']:.2f} %" if "last_accuracy" in ended else ""
+                watched.log(f"{ended['status']}{reason}{score}")
+            if not remote.at_home:
+                tidy_node(remote.folder.name, {hash_: ended["status"]})
         finally:
             ray.get(home.release.remote(hash_))
         said = list(map(one_line, remote.complaints))  # passwords are masked: Tune writes it down
-        yield {**progress.last, **ended, "warnings": said, "done": True}
+        yield {**watched.last, **ended, "warnings": said, "done": True}
 
     def _run(
         self,
@@ -148,36 +148,35 @@ class FederatedRun(Worker):
         name: RunName,
         remote: "RemoteStore",
         common: Mapping[str, Any],
-        callbacks: list[Callback[Simulation, Record]],
+        watched: Watched,
     ) -> Iterator[Record]:
         """Run the trial and yield its rounds; `remote.ended` then says how it ended."""
-        hash_, folder = self.config["hash"], remote.folder
+        hash_, home, warn = self.config["hash"], remote.home, remote.complaints.append
         try:
-            prepare(remote.home, common, at_home=remote.at_home)
+            prepare(home, common)
             config = TrialConfig(**merge(settings, {"run": run_settings(settings["model"], common)}))
             if config.hash != hash_:
                 raise UserError("this worker has other code than the driver: install the same fedbench and plugins")
             with ExitStack() as stack:
                 stack.enter_context(variables(common["environment"]))
                 stack.enter_context(failed_captures_raised())
-                warn = remote.complaints.append
-                remote.trackers = stack.enter_context(tracked(common["trackers"], config, folder, warn, name))
-                mirror = None
+                tracking = tracked(common["trackers"], config, remote.folder, warn, name)
+                remote.trackers, mirror = stack.enter_context(tracking), None
                 if common["checkpoints"]:
                     place = Mirror(common["checkpoints"], hash_, remote.checkpoints(hash_), warn)
                     mirror = stack.enter_context(place)
-                stop = StopRequest(StopAsked(remote.home, hash_), remote.checkpoints(hash_))
-                heard = [*callbacks, *remote.trackers, EngineComplaint(warn), stop]
+                stop = StopRequest(asked_to_stop(home, hash_), remote.checkpoints(hash_))
                 data_dir = Path(common["data_dir"]) if common["data_dir"] else None
                 share = self.config["resources"].get("GPU", 0.0)
                 device = partial(assigned_device, ray.get_gpu_ids(), share, common["gpu_context"])
+                heard = [watched, *remote.trackers, stop]
                 yield from run_trial(config, remote, data_dir, heard, device, mirror, common["save_model"])
         except Stopped as error:
             remote.ended = {"status": "stopped", "reason": str(error)}
         except OtherVersionError as error:
             remote.ended = {"status": "refused", "reason": str(error)}
         except CaptureFailed as error:
-            ray.get(remote.home.uncaptured.remote(settings["model"]))
+            ray.get(home.uncaptured.remote(settings["model"]))
             remote.ended, remote.complaints = {"status": UNCAPTURED, "reason": str(error)}, []
         except OSError as error:  # a full disk, say: the next command goes on from the checkpoint
             remote.ended = {"status": UNSTORED, "reason": one_line(error)}
@@ -200,7 +199,7 @@ class RemoteStore:
     def __init__(self, home: Any, common: Mapping[str, Any]) -> None:
         self.home, self.complaints, self.ended = home, list[str](), Result()
         self.trackers: list[Guarded] = []
-        self.at_home = ray.get_runtime_context().get_node_id() == common["home_node"]
+        self.at_home = is_home(common)
         self.folder = Path(common["out"]) if self.at_home else node_folder(common["store"])
 
     def checkpoints(self, hash_: str) -> Path:
@@ -215,7 +214,7 @@ class RemoteStore:
         mark = read_mark(files[MARKER])
         for tracker in self.trackers if mark.status == "failed" else ():
             tracker.crashed(mark.reason or "")
-        more = {} if self.at_home else self._tracked(hash_)
+        more = {} if self.at_home else tracked_files(self.folder, hash_)
         kind, problem = ray.get(self.home.commit.remote(hash_, dict(files), model, more))
         if kind:
             raise (OSError if kind == "OSError" else UserError)(problem)
@@ -225,58 +224,15 @@ class RemoteStore:
         self.ended = {"status": mark.status, "reason": mark.reason or ""}
         self.ended |= {} if last is None else {"last_accuracy": last}
 
-    def tidy(self, hash_: str, status: str) -> None:
-        """Remove what another node than the driver's need not keep of a trial that has ended."""
-        if not self.at_home:
-            tidy_node(self.folder.name, {hash_: status})
 
-    def _tracked(self, hash_: str) -> dict[str, bytes]:
-        """Return the files of trackers on a trial by their paths; their names have its short hash."""
-        paths = {path.relative_to(self.folder): path for path in self.folder.rglob("*") if path.is_file()}
-        return {
-            place.as_posix(): path.read_bytes()
-            for place, path in paths.items()
-            if place.parts[0] != "checkpoints" and hash_[:SHORT_HASH] in place.as_posix()
-        }
-
-
-def node_folder(store: str) -> Path:
-    """Return the folder in which a node keeps checkpoints for a store, known by its name, of another machine."""
-    for root in (cache_dir(), Path(tempfile.gettempdir(), "fedbench")):
-        folder = root / "away" / store
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            return folder
-        except OSError as problem:
-            error = problem
-    raise error
-
-
-def tidy_node(store: str, ended: Mapping[str, str]) -> None:
-    """Remove what this node keeps of trials that have ended: files of trackers, and checkpoints of finished trials.
-
-    Checkpoints of trials that failed stay, since they are tried again. An empty folder is removed as a whole.
-    """
-    folder = node_folder(store)
-    for hash_, status in ended.items():
-        if status in ("done", "diverged"):
-            shutil.rmtree(folder / "checkpoints" / hash_, ignore_errors=True)
-        for path in folder.rglob(f"*{hash_[:SHORT_HASH]}*"):
-            if path.relative_to(folder).parts[0] != "checkpoints":
-                shutil.rmtree(path, ignore_errors=True)
-                path.unlink(missing_ok=True)
-    if not any((folder / "checkpoints").glob("*")):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def prepare(home: Any, common: Mapping[str, Any], *, at_home: bool) -> None:
+def prepare(home: Any, common: Mapping[str, Any]) -> None:
     """Make this process ready for trials of a command: its code, and the data sets that this node lacks.
 
     OtherVersionError if this node has other versions, UserError for a module that cannot be imported.
     """
     if line := complaint(ray.util.get_node_ip_address(), versions(), common["versions"]):
         raise OtherVersionError(line)
-    if not at_home:
+    if not is_home(common):
         supply_from(partial(fetch, home))
     import_modules(*importable(common["modules"], common["folder"]))
 
@@ -295,18 +251,12 @@ def fetch(home: Any, dataset: Dataset) -> Arrays:
             raise UserError(f"data set '{name}': what came from the driver does not have its checksum")
         return arrays
 
-    folder, watch = arrays_folder(name, sent["digest"][:16]), Watch()
-    lease = folder.with_name(f".{folder.name}.lease")
-    while not folder.is_dir():
-        try:
-            with Lease(lease):
-                return cached_in(folder, receive)
-        except HeldElsewhereError:
-            watch.holder(lease)  # which removes it once it is stale
-            time.sleep(LOOK_SECONDS)
-        except OSError:  # there is no folder to write to: the arrays stay in memory
-            break
-    return cached_in(folder, receive)
+    return cached_once(arrays_folder(name, sent["digest"][:16]), receive)
+
+
+def is_home(common: Mapping[str, Any]) -> bool:
+    """Return whether this is the driver's node, which has the results folder."""
+    return bool(ray.get_runtime_context().get_node_id() == common["home_node"])
 
 
 def run_settings(model: str, common: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,53 +264,15 @@ def run_settings(model: str, common: Mapping[str, Any]) -> dict[str, Any]:
     return {"threads": common["threads"], **({"engine": "eager"} if model in common["uncaptured"] else {})}
 
 
-class StopAsked:
-    """Asks `Home` whether a trial is to stop, at most twice a second."""
+def asked_to_stop(home: Any, hash_: str) -> Callable[[], bool]:
+    """Return a function that asks `Home` whether a trial is to stop, at most twice a second."""
+    asked = time.monotonic()
 
-    def __init__(self, home: Any, hash_: str) -> None:
-        self._home, self._hash, self._asked = home, hash_, time.monotonic()
-
-    def __call__(self) -> bool:
-        """Return whether it is to stop."""
-        if time.monotonic() - self._asked < ASK_SECONDS:
+    def ask() -> bool:
+        nonlocal asked
+        if time.monotonic() - asked < ASK_SECONDS:
             return False
-        self._asked = time.monotonic()
-        return bool(ray.get(self._home.stopping.remote(self._hash)))
+        asked = time.monotonic()
+        return bool(ray.get(home.stopping.remote(hash_)))
 
-
-class Progress(Callback[Simulation, Record]):
-    """Keeps the last round and the last score of a trial. `due` returns them about once a second, as a report."""
-
-    def __init__(self, hash_: str) -> None:
-        self.last: Result = {"hash": hash_, "round": 0}
-        self._sent = 0.0
-
-    def start(self, run: Simulation) -> None:
-        """Take in the rounds that the run has behind it."""
-        for record in run.state.history:
-            self.round(run, record)
-
-    def round(self, run: Simulation, seen: Record) -> None:
-        """Take in a finished round."""
-        self.last["round"] = seen.round
-        if seen.test_accuracy is not None:
-            self.last |= {"test_accuracy": seen.test_accuracy, "scored_round": seen.round}
-
-    def due(self) -> Result:
-        """Return a report if the last one is a second old; else nothing."""
-        if time.monotonic() - self._sent < REPORT_SECONDS:
-            return {}
-        self._sent = time.monotonic()
-        return {**self.last, "status": "running", "reason": ""}
-
-
-class EngineComplaint(Callback[Simulation, Record]):
-    """Passes on what a run says about its engine."""
-
-    def __init__(self, warn: Callable[[str], Any]) -> None:
-        self.warn = warn
-
-    def end(self, run: Simulation) -> None:
-        """Pass it on once the run is over."""
-        if run.engine.complaint:
-            self.warn(run.engine.complaint)
+    return ask

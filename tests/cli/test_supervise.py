@@ -22,7 +22,7 @@ from pathlib import Path
 from fedbench.base.signals import stop_signals
 from fedbench.cli.command import run
 from fedbench.cli.supervise import supervised
-from fedbench.tune import local
+from fedbench.tune import cluster
 from fedbench.tune.options import RunOptions
 
 case, count = sys.argv[1], 0
@@ -52,8 +52,8 @@ def work(child):
     if case == "restart":
         child.restart("Ray has died")
     if case == "stuck":
-        local.START_SECONDS = 0.5
-        with local.limited(RunOptions(Path("out"), supervised=True)):
+        cluster.START_SECONDS = 0.5
+        with cluster.limited(RunOptions(Path("out"), supervised=True)):
             ctypes.PyDLL(None).sleep(600)  # a call that holds the lock of the interpreter
     if case == "raises":
         raise OSError("the disk is full")

@@ -15,10 +15,10 @@ import pytest
 import ray
 
 from fedbench import UserError
-from fedbench.tune import fit
+from fedbench.tune import cluster
+from fedbench.tune.cluster import private_token, shown_token
 from fedbench.tune.nodes import check_fit
 from fedbench.tune.options import RunOptions
-from fedbench.tune.tokens import private_token, shown_token
 from tests.commands import search as search_main
 from tests.commands import study as main
 
@@ -108,7 +108,7 @@ def test_what_this_machine_cannot_hold_is_refused_even_when_dry(
 @pytest.mark.usefixtures("two_cpus")
 def test_what_no_node_of_a_cluster_can_hold_is_refused_or_waited_for_in_words() -> None:
     address = ray.get_runtime_context().gcs_address
-    fit.check_address(address)  # a real one is let through
+    cluster.check_address(address)  # a real one is let through
     options = RunOptions(Path("out"), cpus_per_trial=3)
     said: list[str] = []
     with pytest.raises(UserError, match="--cpus-per-trial 3: the cluster's largest node has 2"):
@@ -176,7 +176,7 @@ def test_a_ray_that_is_started_here_asks_for_the_token_whatever_the_environment_
 
 
 def test_of_many_first_runs_at_a_time_one_makes_the_token(tmp_path: Path) -> None:
-    script = "from fedbench.tune.tokens import private_token; print(private_token().read_text())"
+    script = "from fedbench.tune.cluster import private_token; print(private_token().read_text())"
     environment = {**os.environ, "HOME": str(tmp_path)}
     environment.pop("RAY_AUTH_TOKEN_PATH", None)
     runs = [

@@ -91,7 +91,7 @@ HOST = """
 import contextlib, json, logging, os, random, signal, sys, threading, time, warnings
 import numpy, pandas, ray, torch, matplotlib, fedbench
 from fedbench.jobs import study
-from fedbench.tune import runner
+from fedbench.tune import study
 
 def state():
     loggers = [logging.getLogger(name) for name in ("", "ray", "ray.tune", "ray.data", "optuna")]

@@ -15,21 +15,23 @@ from rich.console import Console
 from fedbench import TrialConfig
 from fedbench.config.naming import RunName, name_alone
 from fedbench.console.progress import StudyProgress
-from fedbench.cost.shares import Shares
+from fedbench.cost.shares import Packing, Shares
 from fedbench.data.base import DATASETS, Arrays
 from fedbench.data.own import dataset_of, describe
 from fedbench.methods import Method, MethodSettings, register_method
 from fedbench.methods.base import size_weighted
+from fedbench.store.away import node_folder, tidy_node
 from fedbench.store.execute import execute
 from fedbench.store.leases import Lease
 from fedbench.store.store import Store
 from fedbench.trackers import TRACKERS, Tracker, register_tracker
 from fedbench.tune import worker
+from fedbench.tune.experiment import common
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes
 from fedbench.tune.options import UNSTORED, RunOptions, Score
-from fedbench.tune.runner import ProgressCallback, Stopping, common
-from fedbench.tune.worker import FederatedRun, fetch, node_folder, tidy_node
+from fedbench.tune.study import StudyExperiment
+from fedbench.tune.worker import FederatedRun, fetch
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_cpu")]
 Tiny = Callable[..., TrialConfig]
@@ -41,7 +43,7 @@ def home(out: Path, config: TrialConfig, *modules: str, **shared: Any) -> Iterat
     """The `Home` of a command with one trial; shared: changes to what all workers know."""
     store = Store(out)
     store.prepare()
-    known = common(RunOptions(out, modules=modules), store, Nodes(started_here=False))
+    known = common(RunOptions(out, modules=modules), Nodes(started_here=False))
     trials = {config.hash: {"config": config.plain(), "name": asdict(RunName("mine", "FedAvg", config.seed))}}
     with home_of(out, {**known, **shared}, trials) as found:
         yield found
@@ -318,11 +320,11 @@ def test_a_score_is_reported_with_the_round_that_it_belongs_to(tiny: Tiny, tmp_p
     progress = StudyProgress({config.hash: config}, {config.hash: "x"}, Console(force_terminal=False))
     scores: list[Score | None] = []
     with home(tmp_path / "out", config) as (name, handle):
-        stop = Stopping(progress, handle)
-        callback = ProgressCallback(progress, stop, Shares(0.0), {config.hash: name_alone(config)})
+        names, packing = {config.hash: name_alone(config)}, Packing(1, {"CPU": 1.0}, 1)
+        experiment = StudyExperiment({config.hash: config}, names, Shares(0.0), progress, handle, packing)
 
         def hear(report: dict[str, Any]) -> None:
-            callback.on_trial_result(0, [], None, report)
+            experiment.hear(config.hash, 0.0, report)
             scores.append(progress.scores[config.hash])
 
         run(name, config, hear)

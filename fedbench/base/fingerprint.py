@@ -1,13 +1,15 @@
-"""Telling whether somebody's code has changed: a digest of a module's source, and of what it imports from beside it."""
+"""The source of somebody's module, and of what it imports from beside it: a digest of both, and copies."""
 
 import ast
 import hashlib
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 LENGTH = 16  # hex digits
+IGNORED = shutil.ignore_patterns("__pycache__", ".git*")
 
 
 def outside_module() -> str | None:
@@ -78,3 +80,25 @@ def _beside(path: Path, home: Path, package: str) -> Iterator[Path]:
                 target = start.joinpath(*parts[:depth])
                 yield target.with_suffix(".py")
                 yield target / "__init__.py"
+
+
+def copy_module(name: str, folder: Path) -> None:
+    """Copy a module with the files beside it that it imports, or the whole of a package; not installed modules."""
+    found = sources(name)
+    if found is None or found[0] in _installed():
+        return
+    home, files = found
+    top = sys.modules[name.partition(".")[0]]
+    for part in getattr(top, "__path__", ()):
+        shutil.copytree(part, folder / top.__name__, ignore=IGNORED, dirs_exist_ok=True)
+    for file in files:
+        target = folder / file.relative_to(home)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+    (folder / "__init__.py").touch()
+
+
+def _installed() -> set[Path]:
+    """Return the folders of installed modules: of this environment, and of others that it may lie on top of."""
+    below = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    return {Path(path).resolve() for path in (*sysconfig.get_paths().values(), *below)}

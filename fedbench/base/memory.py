@@ -22,6 +22,14 @@ def out_of_memory(reason: str) -> bool:
     return any(sign in reason for sign in OUT_OF_MEMORY)
 
 
+def could_grow(share: float, reason: str) -> bool:
+    """Return whether a trial that failed with a share of a GPU may succeed with more of it.
+
+    That is so if its memory was too small, or may have been.
+    """
+    return 0 < share < 1 and (out_of_memory(reason) or any(sign in reason for sign in MAYBE_OUT_OF_MEMORY))
+
+
 def raise_out_of_memory(error: BaseException) -> None:
     """Raise the error that says that the memory of a GPU is used up, if it is an error or one of its causes.
 

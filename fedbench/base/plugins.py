@@ -57,6 +57,11 @@ def beside(name: str, folder: Path) -> str:
     return name
 
 
+def module_name(module: str) -> str:
+    """Return the name of a module, also if it was given by its file."""
+    return Path(module).stem if module.endswith(".py") else module
+
+
 def _load(module: str, source: str) -> None:
     if module.endswith(".py"):
         module = _on_path(Path(module), source)

@@ -1,8 +1,12 @@
 """Text for the terminal: without passwords and control characters."""
 
+import os
 import re
 import sys
+import tempfile
 import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 HIDDEN = "***"
@@ -40,3 +44,17 @@ def _shown(character: str) -> str:
 def say(text: object, stream: TextIO | None = None) -> None:
     """Print a line at once, by default to standard output, without control characters."""
     print(printable(str(text)), file=stream or sys.stdout, flush=True)
+
+
+@contextmanager
+def captured_stderr() -> Iterator[Callable[[], str]]:
+    """Keep what libraries written in C print off the screen; yield a function that returns it."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as stream:
+        screen = os.dup(2)
+        os.dup2(stream.fileno(), 2)
+        try:
+            yield lambda: os.pread(stream.fileno(), 2**20, 0).decode(errors="replace")
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -14,11 +14,17 @@ from fedbench.base.errors import one_line
 from fedbench.base.text import printable, say
 from fedbench.config import TrialConfig
 from fedbench.simulation import Callback, Record, Simulation
-from fedbench.tune.options import Score
 
 PLAIN_EVERY = 5.0  # seconds between plain lines of one run
 LOG_EVERY = 60.0  # and between lines on what runs, of a study
 DAY = 86400.0  # seconds
+
+
+class Score(NamedTuple):
+    """A test accuracy, as a fraction, and the round whose model has it: not every round is scored."""
+
+    accuracy: float
+    round: int
 
 
 class FieldColumn(ProgressColumn):
@@ -211,6 +217,21 @@ class StudyProgress(LiveLine):
         self._show()
         if self._bar is None:
             self._print(self.latest)
+
+    def hear(self, hash_: str, report: Mapping[str, Any], found: str = "") -> None:
+        """Take in what a trial reports: its `status`, and what belongs to that; found: where its result was found."""
+        status, reason = report["status"], report["reason"]
+        if status == "running":
+            scored = report.get("scored_round")
+            self.update(hash_, report["round"], Score(report["test_accuracy"], scored) if scored else None)
+        elif status == "stopped":
+            self.stopped(hash_)
+        elif status == "elsewhere":
+            self.held(hash_, reason)
+        else:
+            last = report.get("last_accuracy") if status == "done" else None
+            detail = f"{status}: {reason}" if last is None else f"last round {100 * last:.2f} %"
+            self.ended(hash_, status, detail + (f" ({found})" if found else ""))
 
     def warn(self, text: str) -> None:
         """Print a warning, each one once, whatever it says in brackets."""

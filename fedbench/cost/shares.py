@@ -1,10 +1,12 @@
 """How many trials share a GPU: by what they need of its memory, and by what was measured. Ray is not imported here."""
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from fedbench.base.memory import MAYBE_OUT_OF_MEMORY, out_of_memory
+from fedbench.base.errors import UserError
+from fedbench.base.memory import could_grow
 
 USUAL = 4  # trials on a GPU, where nothing was measured
 USABLE = 0.95  # of a GPU's memory: others use it, too
@@ -137,12 +139,15 @@ def too_much(wanted: Mapping[str, float], nodes: Sequence[Mapping[str, float]], 
     return f"{', '.join(options)}: no node has {'all' if more else 'both'}"
 
 
-def could_grow(share: float, reason: str) -> bool:
-    """Return whether a trial that failed with a share of a GPU may succeed with more of it.
+def check_this_machine(wanted: Mapping[str, float]) -> None:
+    """Raise UserError if this machine cannot hold a trial that wants such resources."""
+    import torch
 
-    That is so if its memory was too small, or may have been.
-    """
-    return 0 < share < 1 and (out_of_memory(reason) or any(sign in reason for sign in MAYBE_OUT_OF_MEMORY))
+    here = {"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}
+    if here["GPU"]:  # Ray finds out their type when it starts
+        here |= {name: 1.0 for name in wanted if name.startswith(ACCELERATOR)}
+    if complaint := too_much(wanted, [here], "this machine has"):
+        raise UserError(f"{complaint}; ask for less")
 
 
 class Shares:

@@ -16,6 +16,7 @@ from fedbench.console.progress import StudyProgress, clock
 from fedbench.console.tables import show
 from fedbench.cost.cases import Machine
 from fedbench.cost.estimate import estimate, model_bytes
+from fedbench.cost.shares import check_this_machine
 from fedbench.data.official import check_data_dir
 from fedbench.jobs.job import EVERYTHING, Job, no_collector
 from fedbench.jobs.live import LivePages
@@ -34,7 +35,7 @@ from fedbench.store.mirror import check_place, forget
 from fedbench.store.plugins import changed_plugins
 from fedbench.store.store import Store, sweep_store
 from fedbench.trackers import CommandTrackers, check_trackers
-from fedbench.tune.cluster import check_address, check_here, connected
+from fedbench.tune.cluster import check_address, connected
 from fedbench.tune.options import RunOptions
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def check_machine(options: RunOptions, configs: Iterable[TrialConfig]) -> None:
         check_address(options.address)
     here = not (options.address or connected())
     if here:
-        check_here(options)
+        check_this_machine(options.wanted())
     for config in configs:
         name = "cpu" if config.run.device == "auto" and options.gpus_per_trial == 0 else config.run.device
         if (here or name == "cpu") and (device := pick_device(name)).type == "cpu":

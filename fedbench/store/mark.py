@@ -14,6 +14,10 @@ NEEDED = (  # what the summary of a finished trial has at least
     *("seconds_train", "seconds_server", "seconds_eval", "peak_memory_bytes"),
 )
 
+# How a trial ends that leaves no entry:
+UNSTORED = "not stored"  # how a trial ends that the file system has stopped: the next command goes on with it
+UNCAPTURED = "not captured"  # how a trial ends whose steps cannot be captured: it goes on in another process, without
+
 
 @lru_cache(maxsize=1024)  # entries have files of the same names
 def _plain(name: str) -> str:

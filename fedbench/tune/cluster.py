@@ -10,7 +10,6 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -23,8 +22,9 @@ from fedbench.base.environment import WORKER_ENV, variables
 from fedbench.base.errors import UserError
 from fedbench.base.files import write_once
 from fedbench.base.signals import stop_signals
+from fedbench.base.text import captured_stderr
 from fedbench.base.text import say as say_to_user
-from fedbench.cost.shares import ACCELERATOR, too_much
+from fedbench.cost.shares import check_this_machine
 from fedbench.tune.code import packed
 from fedbench.tune.options import RunOptions
 
@@ -67,7 +67,7 @@ def cluster(options: RunOptions, say: Callable[[str], None] = say_to_user) -> It
     elif options.address:
         ray_for_a_while = _joined(options, say)
     else:
-        check_here(options)
+        check_this_machine(options.wanted())
         started_here, ray_for_a_while = True, _local(options, say)
     with ray_for_a_while:
         from fedbench.tune.nodes import Nodes, check_fit  # late: Ray's environment is set now
@@ -264,7 +264,7 @@ def _joined(options: RunOptions, say: Callable[[str], None]) -> Iterator[None]:
     with surroundings(options):
         import ray
 
-        with packed(options) as code, _captured_stderr() as printed:
+        with packed(options) as code, captured_stderr() as printed:
             try:
                 with limited(options):
                     environment = {"env_vars": WORKER_ENV, **code}
@@ -290,20 +290,6 @@ def _job(options: RunOptions) -> Any:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-
-
-@contextmanager
-def _captured_stderr() -> Iterator[Callable[[], str]]:
-    """Keep what Ray's C++ part prints off the screen; yield a function that returns it."""
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as stream:
-        screen = os.dup(2)
-        os.dup2(stream.fileno(), 2)
-        try:
-            yield lambda: os.pread(stream.fileno(), 2**20, 0).decode(errors="replace")
-        finally:
-            os.dup2(screen, 2)
-            os.close(screen)
 
 
 def check_address(address: str) -> None:
@@ -336,14 +322,3 @@ def _check_grpc(address: str) -> None:
             grpc.channel_ready_future(channel).result(timeout=REACH_SECONDS)
         except grpc.FutureTimeoutError as error:
             raise OSError(None, "something else listens") from error
-
-
-def check_here(options: RunOptions) -> None:
-    """Raise UserError if this machine cannot hold a single trial, before anything is started."""
-    import torch
-
-    here = {"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}
-    if here["GPU"]:  # Ray finds out their type when it starts
-        here |= {name: 1.0 for name in options.resources if name.startswith(ACCELERATOR)}
-    if complaint := too_much(options.wanted(), [here], "this machine has"):
-        raise UserError(f"{complaint}; ask for less")

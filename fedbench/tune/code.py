@@ -2,20 +2,18 @@
 
 import importlib.util
 import shutil
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedbench.base.fingerprint import sources
+from fedbench.base.fingerprint import IGNORED, copy_module
+from fedbench.base.plugins import module_name
 from fedbench.base.versions import PACKAGE
 from fedbench.tune.options import RunOptions
 
 MODULES = "fedbench_modules"  # the package that holds the modules on workers
-IGNORED = shutil.ignore_patterns("__pycache__", ".git*")
 
 
 @contextmanager
@@ -24,7 +22,7 @@ def packed(options: RunOptions) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="fedbench-") as scratch:
         folder = Path(scratch, MODULES)
         for module in options.modules:
-            _pack(_name(module), folder)
+            copy_module(module_name(module), folder)
         parts = [str(folder)] if folder.is_dir() else []
         if not options.ship:
             yield {"py_modules": parts} if parts else {}
@@ -45,31 +43,4 @@ def importable(modules: Sequence[str], folder: str) -> tuple[list[str], str]:
     found = importlib.util.find_spec(MODULES)
     if found is None or not found.submodule_search_locations:
         return list(modules), folder
-    return [_name(module) for module in modules], next(iter(found.submodule_search_locations))
-
-
-def _name(module: str) -> str:
-    """Return the name of a module, also if it was given by its file."""
-    return Path(module).stem if module.endswith(".py") else module
-
-
-def _pack(name: str, folder: Path) -> None:
-    """Copy a module with the files beside it that it imports, or the whole of a package; not installed modules."""
-    found = sources(name)
-    if found is None or found[0] in _installed():
-        return
-    home, files = found
-    top = sys.modules[name.partition(".")[0]]
-    for part in getattr(top, "__path__", ()):
-        shutil.copytree(part, folder / top.__name__, ignore=IGNORED, dirs_exist_ok=True)
-    for file in files:
-        target = folder / file.relative_to(home)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
-    (folder / "__init__.py").touch()
-
-
-def _installed() -> set[Path]:
-    """Return the folders of installed modules: of this environment, and of others that it may lie on top of."""
-    below = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    return {Path(path).resolve() for path in (*sysconfig.get_paths().values(), *below)}
+    return [module_name(module) for module in modules], next(iter(found.submodule_search_locations))

@@ -16,11 +16,12 @@ from ray.tune.search import Searcher
 
 from fedbench.base.signals import interrupt, stop_signals
 from fedbench.base.versions import versions
+from fedbench.console.progress import LiveLine
 from fedbench.cost.shares import Packing
 from fedbench.store.store import Store
 from fedbench.tune.cluster import RayDied
 from fedbench.tune.nodes import Nodes, alive
-from fedbench.tune.options import Listener, RunOptions
+from fedbench.tune.options import RunOptions
 
 CHECK_SECONDS = 2.0  # between two questions whether Ray is alive
 PING_SECONDS = 15.0  # for a Ray that is alive to answer
@@ -56,7 +57,7 @@ class Experiment(Searcher, tune.Stopper):
 
     notice = "stopping"
 
-    def __init__(self, listener: Listener, home: Any, packing: Packing, mode: str = "max") -> None:
+    def __init__(self, listener: LiveLine, home: Any, packing: Packing, mode: str = "max") -> None:
         super().__init__(metric="score", mode=mode)
         self.listener, self.home, self.packing, self.asked = listener, home, packing, 0
         self._checked, self._node, self._died = 0.0, ray.get_runtime_context().get_node_id(), False

@@ -1,14 +1,10 @@
-"""How to run, and who listens. Ray is not imported here."""
+"""How to run. Ray is not imported here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from fedbench.cost.shares import CONTEXT
-
-UNSTORED = "not stored"  # how a trial ends that the file system has stopped: the next command goes on with it
-UNCAPTURED = "not captured"  # how a trial ends whose steps cannot be captured: it goes on in another process, without
 
 
 @dataclass(frozen=True)
@@ -61,60 +57,3 @@ class RunOptions:
         """How many trials run at a time on so many CPUs and GPUs, each with a share of a GPU."""
         fit = [cpus / self.cpus_per_trial, *([gpus / gpu_share] if gpu_share else [])]
         return max(1, min(int(min(fit)), self.max_concurrent or 10**9))
-
-
-class Score(NamedTuple):
-    """A test accuracy, as a fraction, and the round whose model has it: not every round is scored."""
-
-    accuracy: float
-    round: int
-
-
-class Listener(Protocol):
-    """Who is told what becomes of trials."""
-
-    def say(self, text: str) -> None:
-        """Something is about to take a while."""
-
-
-class StudyListener(Listener, Protocol):
-    """Who is told what becomes of a study's trials, which are named by their hash.
-
-    outcomes: of the trials that have ended; running: those that have run a round and have not ended; elsewhere: those
-    that another command runs.
-    """
-
-    outcomes: dict[str, str]
-    running: set[str]
-    elsewhere: dict[str, str]
-
-    @property
-    def hopeless(self) -> str:
-        """Why no further trial is to be run, in words; empty while trials are to be run."""
-
-    def held(self, hash_: str, holder: str) -> None:
-        """Another command runs a trial."""
-
-    def stopped(self, hash_: str) -> None:
-        """A trial was asked to stop, and has: it goes on with the next command."""
-
-    def update(self, hash_: str, round_: int, score: Score | None) -> None:
-        """A trial has got to a round; `score` is its last one, None if no round was scored yet."""
-
-    def ended(self, hash_: str, outcome: str, detail: str) -> None:
-        """A trial is done, diverged or failed."""
-
-    def warn(self, text: str) -> None:
-        """Something went wrong that ended no trial."""
-
-
-class SearchListener(Listener, Protocol):
-    """Who is told what becomes of a method's suggestions. crashed: how many failed."""
-
-    crashed: int
-
-    def update(self, number: int, round_: int, score: float | None) -> None:
-        """A suggestion has got to a round."""
-
-    def ended(self, number: int, values: Mapping[str, object], outcome: str, score: float | None, reason: str) -> None:
-        """A suggestion has its outcome."""

@@ -4,23 +4,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import optuna
 import ray
 
 from fedbench.base.errors import ConfigError
 from fedbench.base.plugins import described
 from fedbench.base.settings import merge
 from fedbench.config import TrialConfig
-from fedbench.cost.shares import Packing, could_grow
+from fedbench.console.progress import LiveLine, SearchProgress
+from fedbench.cost.shares import Packing
+from fedbench.searches.running import RunningSuggestions
 from fedbench.searches.suggestions import Suggestions
 from fedbench.simulation.drive import rounds
 from fedbench.simulation.engines import CaptureFailed
 from fedbench.simulation.lockstep import Lockstep
 from fedbench.store.gpu import assigned_device, failed_captures_raised
+from fedbench.store.mark import UNCAPTURED
 from fedbench.tune.experiment import Experiment, check_alive, common
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes, gpu_share, packing_of
-from fedbench.tune.options import UNCAPTURED, RunOptions, SearchListener
+from fedbench.tune.options import RunOptions
 from fedbench.tune.watch import log
 from fedbench.tune.worker import OtherVersionError, Result, Worker, prepare, run_settings
 
@@ -80,31 +82,15 @@ class FederatedSuggestion(Worker):
 class SearchExperiment(Experiment):
     """Asks Optuna for suggestions and tells it how they ended; stops those that its pruner gives up.
 
-    A suggestion that is still running when everything is stopped is not told, so that the next command runs it again.
-
-    sampler: the kind of Optuna's sampler; hurried: whether the first signal stops at once; grown: whether suggestions
-    have more of a GPU than at first. If not, one that runs out of memory is put back like one whose process died, and
-    `short_of_memory` says so; so is one whose steps cannot be captured, and `uncaptured` says so.
+    hurried: whether the first signal stops at once.
     """
 
-    listener: SearchListener
-
     def __init__(
-        self,
-        suggestions: Suggestions,
-        sampler: str,
-        listener: SearchListener,
-        home: Any,
-        packing: Packing,
-        *,
-        hurried: bool,
-        grown: bool,
+        self, running: RunningSuggestions, listener: LiveLine, home: Any, packing: Packing, *, hurried: bool
     ) -> None:
-        super().__init__(listener, home, packing, suggestions.space.space.direction)
-        self.suggestions, self.sampler, self.hurried, self.grown = suggestions, sampler, hurried, grown
-        self.short_of_memory = self.uncaptured = False
-        self._running: dict[str, tuple[optuna.Trial, float]] = {}  # by Tune's name, with the share of a GPU
-        self._ends: dict[str, dict[str, Any]] = {}  # the last reports of those that have ended
+        super().__init__(listener, home, packing, running.suggestions.space.space.direction)
+        self.running, self.hurried = running, hurried
+        self._shares: dict[str, float] = {}  # of a GPU, that suggestions have
 
     def at_once(self) -> bool:
         """Return whether Ray is stopped with this command: else Tune first ends its workers, which take resources."""
@@ -112,51 +98,25 @@ class SearchExperiment(Experiment):
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """Return what a worker needs to know of the next suggestion."""
-        trial, config = self.suggestions.ask(self.sampler)
         resources = self.packing.take(trial_id)
-        self._running[trial_id] = trial, resources.get("GPU", 0.0)
-        return {**config, "resources": resources}
+        self._shares[trial_id] = resources.get("GPU", 0.0)
+        return {**self.running.ask(trial_id), "resources": resources}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Keep the score of a round; return whether the suggestion is to be stopped. Tune calls it for every report."""
-        (trial, _), score = self._running[trial_id], result.get("score")
-        if score is not None:
-            trial.report(score, result["round"])
-        self.listener.update(trial.number, result["round"], score)
-        if result["status"] != "running":
-            self._ends[trial_id] = result
-        return result["status"] == "running" and score is not None and trial.should_prune()
+        return self.running.report(trial_id, result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tell Optuna how a suggestion ended. One whose process died leaves no result, and is put back later."""
-        if trial_id not in self._running:  # Tune calls it again if storing the outcome has failed
-            return
-        self.packing.ended(trial_id)
-        (trial, share), result = self._running.pop(trial_id), self._ends.pop(trial_id, None if error else result)
-        if not result or "status" not in result:
-            self._put_back(trial, "its error is in the ray folder")
-        elif result["status"] == "failed" and not self.grown and could_grow(share, result["reason"]):
-            self.short_of_memory = True
-            self._put_back(trial, result["reason"])
-        elif result["status"] == UNCAPTURED:
-            self.uncaptured = True
-            self._put_back(trial, result["reason"])
-        else:
-            outcome = "stopped" if result["status"] == "running" else result["status"]
-            score, reason = result.get("score"), result["reason"]
-            ended = {"outcome": outcome, "score": score, "rounds": result["round"], "reason": reason}
-            self.suggestions.record(trial, {**ended, "seconds": result["time_total_s"]})
-            self.listener.ended(trial.number, trial.params, outcome, score, reason)
-
-    def _put_back(self, trial: optuna.Trial, reason: str) -> None:
-        self.suggestions.fail(trial)
-        self.listener.ended(trial.number, trial.params, "died", None, reason)
+        if trial_id in self._shares:  # else Tune calls it again, since storing the outcome has failed
+            self.packing.ended(trial_id)
+            self.running.end(trial_id, None if error else result, self._shares.pop(trial_id))
 
 
 def search_arm(
     suggestions: Suggestions,
     options: RunOptions,
-    listener: SearchListener,
+    listener: SearchProgress,
     nodes: Nodes,
     *,
     sampler: str,
@@ -176,14 +136,15 @@ def search_arm(
             if (left := suggestions.left - listener.crashed) <= 0:
                 return
             # No more are asked for than run at a time, since each profits from those that have ended.
-            packing, hurried = packing_of(left, options, share, nodes, ahead=False), nodes.started_here
-            experiment = SearchExperiment(suggestions, sampler, listener, handle, packing, hurried=hurried, grown=grown)
+            packing = packing_of(left, options, share, nodes, ahead=False)
+            running = RunningSuggestions(suggestions, sampler, listener, grown=grown)
+            experiment = SearchExperiment(running, listener, handle, packing, hurried=nodes.started_here)
             experiment.fit(FederatedSuggestion, left, options, home, nodes)
             check_alive(handle)
             unfit = nodes.check_new()
             for line in unfit:
                 listener.say(line)
-            tries = max(tries - (not unfit), int(experiment.short_of_memory or experiment.uncaptured))
-            if experiment.short_of_memory:
+            tries = max(tries - (not unfit), int(running.again))
+            if running.short_of_memory:
                 share, grown = min(1.0, 2 * share), True
                 listener.say(f"out of GPU memory: suggestions are tried again with {share:g} of a GPU each")

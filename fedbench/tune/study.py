@@ -9,14 +9,16 @@ import ray
 
 from fedbench.config import TrialConfig
 from fedbench.config.naming import SHORT_HASH, RunName
+from fedbench.console.progress import StudyProgress
 from fedbench.cost.shares import Packing, Shares
 from fedbench.store.away import tidy_node
 from fedbench.store.leases import Watch
+from fedbench.store.mark import UNCAPTURED
 from fedbench.store.store import Store
 from fedbench.tune.experiment import Experiment, check_alive, common
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes, alive, ask, gpu_share, packing_of
-from fedbench.tune.options import UNCAPTURED, RunOptions, Score, StudyListener
+from fedbench.tune.options import RunOptions
 from fedbench.tune.worker import FederatedRun
 
 POLL_SECONDS = 1.0  # between two looks at trials that another command runs
@@ -27,7 +29,7 @@ def run_trials(
     trials: Mapping[str, TrialConfig],
     names: Mapping[str, RunName],
     options: RunOptions,
-    listener: StudyListener,
+    listener: StudyProgress,
     nodes: Nodes,
 ) -> None:
     """Run all trials, by their hash; return when every one has ended, or its process has died too often.
@@ -69,7 +71,7 @@ def run_trials(
             ask(others, tidy_node, store.name(), ended, seconds=TIDY_SECONDS)
 
 
-def run_elsewhere(hash_: str, store: Store, watch: Watch, listener: StudyListener) -> bool:
+def run_elsewhere(hash_: str, store: Store, watch: Watch, listener: StudyProgress) -> bool:
     """Return whether another command runs a trial, or has ended it; the listener is told of either."""
     if holder := watch.holder(store.lease(hash_)):
         if hash_ not in listener.elsewhere:
@@ -78,14 +80,9 @@ def run_elsewhere(hash_: str, store: Store, watch: Watch, listener: StudyListene
     stored = store.get(hash_) if hash_ in listener.elsewhere else None
     if stored is None or stored.status == "failed":
         return False
-    listener.ended(hash_, stored.status, f"{_detail(stored.status, stored.reason, stored.summary)} (run elsewhere)")
+    report = {**stored.summary, "status": stored.status, "reason": stored.reason}
+    listener.hear(hash_, report, "run elsewhere")
     return True
-
-
-def _detail(status: str, reason: str | None, scores: Mapping[str, Any]) -> str:
-    """Return how a trial ended, in words."""
-    last = scores.get("last_accuracy")
-    return f"last round {100 * last:.2f} %" if status == "done" and last is not None else f"{status}: {reason}"
 
 
 class StudyExperiment(Experiment):
@@ -95,14 +92,14 @@ class StudyExperiment(Experiment):
     """
 
     notice = "stopping: running trials end their round and write a checkpoint"
-    listener: StudyListener
+    listener: StudyProgress
 
     def __init__(
         self,
         trials: Mapping[str, TrialConfig],
         names: Mapping[str, RunName],
         shares: Shares,
-        listener: StudyListener,
+        listener: StudyProgress,
         home: Any,
         packing: Packing,
     ) -> None:
@@ -143,22 +140,10 @@ class StudyExperiment(Experiment):
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Tell the listener what a trial reports; stop no single trial."""
         hash_, share = self._running[trial_id]
-        self.hear(hash_, share, result)
-        return False
-
-    def hear(self, hash_: str, share: float, result: Mapping[str, Any]) -> None:
-        """Tell the listener of a round, or of the end of a trial, which has a share of a GPU."""
-        status, reason = result["status"], result.get("reason", "")
+        status, reason = result["status"], result["reason"]
         for text in result.get("warnings", ()):
             self.listener.warn(text)
-        if status == "running":
-            scored = result.get("scored_round")
-            self.listener.update(hash_, result["round"], Score(result["test_accuracy"], scored) if scored else None)
-        elif status == "elsewhere":
-            self.listener.held(hash_, reason)
-        elif status == "stopped":
-            self.listener.stopped(hash_)
-        elif status == "refused":  # it is run again on a node that has the right versions
+        if status == "refused":  # it is run again on a node that has the right versions
             self._put_back(hash_, f"{reason}; it gets no trials")
         elif status == UNCAPTURED:
             self.again = True
@@ -166,9 +151,9 @@ class StudyExperiment(Experiment):
         elif status == "failed" and (more := self.shares.grow(hash_, reason, share)):
             self.again = True
             self._put_back(hash_, f"{self.names[hash_]}: out of GPU memory; it is tried again with {more:g} of a GPU")
-        else:
-            found = " (found in the store)" if result.get("found") else ""  # another command was quicker
-            self.listener.ended(hash_, status, _detail(status, reason, result) + found)
+        else:  # what is found in the store was stored by another command that was quicker
+            self.listener.hear(hash_, result, "found in the store" if result.get("found") else "")
+        return False
 
     def _put_back(self, hash_: str, warning: str) -> None:
         self.listener.stopped(hash_)

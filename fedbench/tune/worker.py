@@ -28,13 +28,13 @@ from fedbench.simulation.engines import CaptureFailed
 from fedbench.store.away import cached_once, node_folder, tidy_node, tracked_files
 from fedbench.store.execute import record_failure, run_trial
 from fedbench.store.gpu import assigned_device, failed_captures_raised, worn_out
+from fedbench.store.mark import UNCAPTURED, UNSTORED
 from fedbench.store.memory import release_memory
 from fedbench.store.mirror import Mirror
 from fedbench.trackers import tracked
 from fedbench.trackers.guard import Guarded
 from fedbench.tune.code import importable
 from fedbench.tune.nodes import without
-from fedbench.tune.options import UNCAPTURED, UNSTORED
 from fedbench.tune.watch import Watched, worker_name
 
 REPORT_SECONDS = 1.0  # between two reports of a running trial

@@ -5,9 +5,8 @@ from rich.console import Console
 
 from fedbench import TrialConfig
 from fedbench.console import progress as module
-from fedbench.console.progress import RunProgress, SearchProgress, StudyProgress
+from fedbench.console.progress import RunProgress, Score, SearchProgress, StudyProgress
 from fedbench.simulation import Simulation, drive
-from fedbench.tune.options import Score
 
 Make = Callable[..., TrialConfig]
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedbench.console.progress import StudyProgress
+from fedbench.console.progress import Score, StudyProgress
 from fedbench.jobs import live
 from fedbench.jobs.live import LivePages
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import Store
-from fedbench.tune.options import Score
 from tests.analysis.helpers import fill
 from tests.render.test_pages import mine
 

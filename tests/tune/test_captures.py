@@ -13,9 +13,9 @@ from fedbench.base.plugins import import_modules
 from fedbench.store import gpu
 from fedbench.store.execute import execute
 from fedbench.store.gpu import assigned_device
+from fedbench.store.mark import UNCAPTURED
 from fedbench.store.memory import release_memory
 from fedbench.store.store import Store
-from fedbench.tune.options import UNCAPTURED
 from fedbench.tune.worker import WornError
 from tests.commands import search
 from tests.commands import study as main

@@ -62,8 +62,8 @@ def attributes(tree: ast.AST) -> Iterator[str]:
                 yield f"{node.value.id}.{node.attr} is set"
             elif node.value.id == "ray" and node.attr not in ATTRIBUTES:
                 yield f"ray.{node.attr}"
-            elif node.attr.startswith("_"):
-                yield f"{node.value.id}.{node.attr}"
+            elif node.value.id == "tune" and node.attr.startswith("_"):
+                yield f"tune.{node.attr}"
 
 
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))

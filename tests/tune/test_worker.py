@@ -13,9 +13,8 @@ import ray
 from rich.console import Console
 
 from fedbench import TrialConfig
-from fedbench.config.naming import RunName, name_alone
-from fedbench.console.progress import StudyProgress
-from fedbench.cost.shares import Packing, Shares
+from fedbench.config.naming import RunName
+from fedbench.console.progress import Score, StudyProgress
 from fedbench.data.base import DATASETS, Arrays
 from fedbench.data.own import dataset_of, describe
 from fedbench.methods import Method, MethodSettings, register_method
@@ -23,14 +22,14 @@ from fedbench.methods.base import size_weighted
 from fedbench.store.away import node_folder, tidy_node
 from fedbench.store.execute import execute
 from fedbench.store.leases import Lease
+from fedbench.store.mark import UNSTORED
 from fedbench.store.store import Store
 from fedbench.trackers import TRACKERS, Tracker, register_tracker
 from fedbench.tune import worker
 from fedbench.tune.experiment import common
 from fedbench.tune.home import home_of
 from fedbench.tune.nodes import Nodes
-from fedbench.tune.options import UNSTORED, RunOptions, Score
-from fedbench.tune.study import StudyExperiment
+from fedbench.tune.options import RunOptions
 from fedbench.tune.worker import FederatedRun, fetch
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_cpu")]
@@ -319,12 +318,10 @@ def test_a_score_is_reported_with_the_round_that_it_belongs_to(tiny: Tiny, tmp_p
     config = tiny(rounds=15, eval_every=2)  # the last ten rounds are scored anyway
     progress = StudyProgress({config.hash: config}, {config.hash: "x"}, Console(force_terminal=False))
     scores: list[Score | None] = []
-    with home(tmp_path / "out", config) as (name, handle):
-        names, packing = {config.hash: name_alone(config)}, Packing(1, {"CPU": 1.0}, 1)
-        experiment = StudyExperiment({config.hash: config}, names, Shares(0.0), progress, handle, packing)
+    with home(tmp_path / "out", config) as (name, _):
 
         def hear(report: dict[str, Any]) -> None:
-            experiment.hear(config.hash, 0.0, report)
+            progress.hear(config.hash, report)
             scores.append(progress.scores[config.hash])
 
         run(name, config, hear)

@@ -10,6 +10,7 @@ from fedbench.cost.shares import (
     CONTEXT,
     Packing,
     Shares,
+    default_share,
     gpu_types,
     share_of,
     spread,
@@ -196,3 +197,21 @@ def test_gpus_are_counted_by_type() -> None:
         {"CPU": 8.0, "GPU": 1.0},
     ]
     assert gpu_types(nodes) == {"A100": 8, "T4": 2}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "share"),
+    [
+        ([0.0, 0.0], 0.0),  # torch can use none
+        ([0.0, None], 0.25),  # a node that does not tell may have one
+        ([16.0 * GIB, 80.0 * GIB], 1.0),  # the smallest one counts
+        ([16.0 * GIB, None], 0.25),  # the smallest one is not known
+        ([80.0 * GIB, 80.0 * GIB], 0.25),
+    ],
+)
+def test_trials_without_a_share_get_one_by_the_smallest_gpu_that_torch_can_use(
+    gpus: list[float | None], share: float
+) -> None:
+    found, line = default_share(10 * GIB, gpus, None, CONTEXT)
+    assert found == share
+    assert line.startswith(f"--gpus-per-trial {share:g}")

@@ -127,6 +127,12 @@ def test_the_process_of_a_trial_has_imported_only_what_a_trial_needs(small: Smal
     assert json.loads(small.seen.read_text()) == []
 
 
+def test_the_process_that_stores_results_does_not_import_torch() -> None:
+    subprocess.run(
+        [sys.executable, "-c", "import sys, fedbench.tune.home; sys.exit('torch' in sys.modules)"], check=True
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [([], 0), (["--dry-run", "--fresh"], 0), (["--fresh", "--address", "localhost:1"], 2), (["--seeds", "8"], 0)],

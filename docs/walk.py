@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STORED = "fedbench.tune.worker RemoteStore.accept"  # sends the files of an entry to be stored
+STORED = "fedbench.trackers.run RemoteStore.accept"  # sends the files of an entry to be stored
 WALKS = {  # what is walked to: the command, and the function that ends the walk (empty: the end of the command)
     "stored entry": (["study", "smoke", "--scale", "tiny"], STORED),
     "page": (["report", "smoke", "--scale", "tiny"], ""),

@@ -1,17 +1,13 @@
 """What runs on a Ray worker: one trial after the other, each from its lease to its entry in the store."""
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
 
-from fedbench.base.environment import variables
 from fedbench.base.errors import UserError, one_line
 from fedbench.base.plugins import import_modules
 from fedbench.base.settings import merge
@@ -22,17 +18,11 @@ from fedbench.data.base import Arrays, Dataset
 from fedbench.data.official import arrays_folder
 from fedbench.data.own import FileSource
 from fedbench.data.supply import supply_from
-from fedbench.simulation import Record
-from fedbench.simulation.checkpoint import Stopped, StopRequest
-from fedbench.simulation.engines import CaptureFailed
-from fedbench.store.away import cached_once, node_folder, tidy_node, tracked_files
-from fedbench.store.execute import record_failure, run_trial
-from fedbench.store.gpu import assigned_device, failed_captures_raised, worn_out
-from fedbench.store.mark import UNCAPTURED, UNSTORED
+from fedbench.store.away import cached_once, tidy_node
+from fedbench.store.gpu import assigned_device, worn_out
+from fedbench.store.mark import UNCAPTURED
 from fedbench.store.memory import release_memory
-from fedbench.store.mirror import Mirror
-from fedbench.trackers import tracked
-from fedbench.trackers.guard import Guarded
+from fedbench.trackers.run import RemoteStore, run_remotely
 from fedbench.tune.code import importable
 from fedbench.tune.nodes import without
 from fedbench.tune.watch import Watched, worker_name
@@ -122,12 +112,20 @@ class FederatedRun(Worker):
         if trial["status"] != "run":
             yield {"round": 0, **trial, "done": True}
             return
-        name, sent = RunName(**trial["name"]), 0.0
-        remote = RemoteStore(home, common)
+        name, settings, sent = RunName(**trial["name"]), trial["config"], 0.0
+        remote = RemoteStore(lambda *entry: ray.get(home.commit.remote(*entry)), common, at_home=is_home(common))
         remote.complaints += trial["warnings"]
+        share = self.config["resources"].get("GPU", 0.0)
+        device = partial(assigned_device, ray.get_gpu_ids(), share, common["gpu_context"])
+
+        def prepared() -> TrialConfig:
+            prepare(home, common)
+            return TrialConfig(**merge(settings, {"run": run_settings(settings["model"], common)}))
+
         try:
             with Watched(name, hash_, remote.complaints.append) as watched:
-                for _ in self._run(trial["config"], name, remote, common, watched):
+                asked = asked_to_stop(home, hash_)
+                for _ in run_remotely(prepared, hash_, name, remote, common, watched, asked, device):
                     if time.monotonic() - sent >= REPORT_SECONDS:
                         sent = time.monotonic()
                         yield {**watched.last, "status": "running", "reason": ""}
@@ -137,92 +135,14 @@ class FederatedRun(Worker):
                 watched.log(f"{ended['status']}{reason}{score}")
             if not remote.at_home:
                 tidy_node(remote.folder.name, {hash_: ended["status"]})
+        except OtherVersionError as error:
+            ended = {"status": "refused", "reason": str(error)}
         finally:
             ray.get(home.release.remote(hash_))
+        if ended["status"] == UNCAPTURED:
+            ray.get(home.uncaptured.remote(settings["model"]))
         said = list(map(one_line, remote.complaints))  # passwords are masked: Tune writes it down
         yield {**watched.last, **ended, "warnings": said, "done": True}
-
-    def _run(
-        self,
-        settings: Mapping[str, Any],
-        name: RunName,
-        remote: "RemoteStore",
-        common: Mapping[str, Any],
-        watched: Watched,
-    ) -> Iterator[Record]:
-        """Run the trial and yield its rounds; `remote.ended` then says how it ended."""
-        hash_, home, warn = self.config["hash"], remote.home, remote.complaints.append
-        try:
-            prepare(home, common)
-            config = TrialConfig(**merge(settings, {"run": run_settings(settings["model"], common)}))
-            if config.hash != hash_:
-                raise UserError("this worker has other code than the driver: install the same fedbench and plugins")
-            with ExitStack() as stack:
-                stack.enter_context(variables(common["environment"]))
-                stack.enter_context(failed_captures_raised())
-                tracking = tracked(common["trackers"], config, remote.folder, warn, name)
-                remote.trackers, mirror = stack.enter_context(tracking), None
-                if common["checkpoints"]:
-                    place = Mirror(common["checkpoints"], hash_, remote.checkpoints(hash_), warn)
-                    mirror = stack.enter_context(place)
-                stop = StopRequest(asked_to_stop(home, hash_), remote.checkpoints(hash_))
-                data_dir = Path(common["data_dir"]) if common["data_dir"] else None
-                share = self.config["resources"].get("GPU", 0.0)
-                device = partial(assigned_device, ray.get_gpu_ids(), share, common["gpu_context"])
-                heard = [watched, *remote.trackers, stop]
-                yield from run_trial(config, remote, data_dir, heard, device, mirror, common["save_model"])
-        except Stopped as error:
-            remote.ended = {"status": "stopped", "reason": str(error)}
-        except OtherVersionError as error:
-            remote.ended = {"status": "refused", "reason": str(error)}
-        except CaptureFailed as error:
-            ray.get(home.uncaptured.remote(settings["model"]))
-            remote.ended, remote.complaints = {"status": UNCAPTURED, "reason": str(error)}, []
-        except OSError as error:  # a full disk, say: the next command goes on from the checkpoint
-            remote.ended = {"status": UNSTORED, "reason": one_line(error)}
-        except UserError as error:  # the driver could import a module that this worker cannot
-            remote.trackers = []  # they know
-            try:
-                record_failure(remote, hash_, error)
-                remote.ended["reason"] = str(error)
-            except OSError as problem:
-                remote.ended = {"status": UNSTORED, "reason": one_line(f"{error}; {problem}")}
-
-
-class RemoteStore:
-    """The command's store as a worker sees it: entries go to `Home`, checkpoints to a folder of this machine.
-
-    folder: the results folder on the driver's node, elsewhere a folder in the node's cache; trackers: those that are to
-    be told of a failure, before their files are sent; ended: how the trial ended.
-    """
-
-    def __init__(self, home: Any, common: Mapping[str, Any]) -> None:
-        self.home, self.complaints, self.ended = home, list[str](), Result()
-        self.trackers: list[Guarded] = []
-        self.at_home = is_home(common)
-        self.folder = Path(common["out"]) if self.at_home else node_folder(common["store"])
-
-    def checkpoints(self, hash_: str) -> Path:
-        """Return the folder for the checkpoints of a trial."""
-        return self.folder / "checkpoints" / hash_
-
-    def accept(self, hash_: str, files: Mapping[str, bytes], model: bytes | None) -> None:
-        """Send an entry, its model and, from another node, what trackers wrote."""
-        from fedbench.store.mark import read_mark
-        from fedbench.store.store import MARKER
-
-        mark = read_mark(files[MARKER])
-        for tracker in self.trackers if mark.status == "failed" else ():
-            tracker.crashed(mark.reason or "")
-        more = {} if self.at_home else tracked_files(self.folder, hash_)
-        kind, problem = ray.get(self.home.commit.remote(hash_, dict(files), model, more))
-        if kind:
-            raise (OSError if kind == "OSError" else UserError)(problem)
-        if not self.at_home and mark.status != "failed":  # a mirror removes then what it has of them
-            shutil.rmtree(self.checkpoints(hash_), ignore_errors=True)
-        last = mark.summary.get("last_accuracy") if mark.status == "done" else None
-        self.ended = {"status": mark.status, "reason": mark.reason or ""}
-        self.ended |= {} if last is None else {"last_accuracy": last}
 
 
 def prepare(home: Any, common: Mapping[str, Any]) -> None:

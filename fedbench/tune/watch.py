@@ -55,7 +55,7 @@ class Watched(Callback[Simulation, Record]):
     """
 
     def __init__(self, name: RunName, hash_: str, warn: Callable[[str], object]) -> None:
-        self.name, self.warn, self.last = name, warn, dict[str, Any](round=0)
+        self.name, self.warn, self.last = name, warn, dict[str, Any](hash=hash_, round=0)
         self._trial = hash_[:SHORT_HASH]
         values = (name.study, name.axes, str(name.seed), self._trial)
         self._tags = dict(zip(TAGS, values, strict=True))

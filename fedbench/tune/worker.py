@@ -110,7 +110,7 @@ class FederatedRun(Worker):
         hash_ = self.config["hash"]
         trial = ray.get(home.begin.remote(hash_))
         if trial["status"] != "run":
-            yield {"round": 0, **trial, "done": True}
+            yield {"hash": hash_, "round": 0, **trial, "done": True}
             return
         name, settings, sent = RunName(**trial["name"]), trial["config"], 0.0
         remote = RemoteStore(lambda *entry: ray.get(home.commit.remote(*entry)), common, at_home=is_home(common))

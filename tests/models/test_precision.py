@@ -153,3 +153,10 @@ def test_an_old_gpu_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> No
     assert PRECISIONS["float64"].refuses(device) is None
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     assert PRECISIONS[name].refuses(device) is None
+
+
+def test_tf32_is_refused_on_gpus_of_amd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 4))
+    assert PRECISIONS["tf32"].refuses(torch.device("cuda:0")) == "AMD's GPUs have no TF32"
+    assert PRECISIONS["bfloat16"].refuses(torch.device("cuda:0")) is None

@@ -351,3 +351,21 @@ def test_lines_are_zoomed_to_the_rounds_in_which_they_differ_and_can_be_shown_as
 
 def test_lines_that_differ_from_the_start_are_not_zoomed() -> None:
     assert line_charts([rising(11, 90)], points=200, zoom=True)[0].whole is None
+
+
+@pytest.mark.parametrize(
+    ("show", "words", "text"),
+    [
+        ("spread", "mean ± std", "60.90 ± 0.10"),
+        ("interval", "mean and 95 % interval", "60.90 [60.65, 61.15]"),
+        ("both", "mean ± std and 95 % interval", "60.90 ± 0.10 [60.65, 61.15]"),
+    ],
+)
+def test_a_page_gives_beside_a_mean_what_the_study_file_says(tmp_path: Path, show: str, words: str, text: str) -> None:
+    study, store = mine(tmp_path, f"{MINE}{REST}show: {show}\n"), Store(tmp_path)
+    fill(store, study, accuracy)
+    report = make_report(study, store)
+    (table,) = study_page(report, report.files[0].parent, tmp_path).tables
+    cell = table.rows[0][2]
+    assert isinstance(cell, PageCell)
+    assert (table.views["mean"], cell.texts["mean"]) == (words, text)

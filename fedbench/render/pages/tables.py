@@ -11,11 +11,16 @@ from fedbench.metrics import METRICS
 from fedbench.render.sheets import Entry, latex, markdown
 from fedbench.render.study import StudyTable
 from fedbench.render.study_sheets import COST_DIGITS, digits_of, lacks_seeds, note_line
+from fedbench.specs.names import Beside
 from fedbench.specs.paper import Key
 from fedbench.specs.parts import TableSpec
 
+MEANS: Mapping[Beside, str] = {
+    "spread": "mean ± std",
+    "interval": "mean and 95 % interval",
+    "both": "mean ± std and 95 % interval",
+}
 VIEWS = {
-    "mean": "mean ± std",
     "interval": "95 % interval",
     "difference": "difference to the baseline",
     "paper": "the paper's number",
@@ -61,8 +66,8 @@ def page_table(table: StudyTable, remarks: Sequence[str]) -> PageTable:
     rows: list[list[str | PageCell]] = []
     for key, texts in zip(dict.fromkeys(place.row for place in filled), shown.rows, strict=True):
         cells = zip(columns, texts[first:], strict=True)
-        row = [*map(_text, texts[:first]), *(_cell(places.get((key, c)), entry, heats, counted) for c, entry in cells)]
-        rows.append([*row, *(_cost(column[key]) for column in costs.values())])
+        found = (_cell(places.get((key, c)), entry, heats, study.study.show, counted=counted) for c, entry in cells)
+        rows.append([*map(_text, texts[:first]), *found, *(_cost(column[key]) for column in costs.values())])
     used = {view for row in rows for cell in row if isinstance(cell, PageCell) for view in cell.texts}
     return PageTable(
         name=name,
@@ -71,7 +76,7 @@ def page_table(table: StudyTable, remarks: Sequence[str]) -> PageTable:
         heads=[*shown.heads, *costs],
         numeric=[*shown.numeric[:first], *(True for _ in (*columns, *costs))],
         rows=rows,
-        views={key: words for key, words in VIEWS.items() if key in used or key == "mean"},
+        views={"mean": MEANS[study.study.show], **{key: words for key, words in VIEWS.items() if key in used}},
         copies={
             "CSV": layout(spec, filled, *noted(spec, filled)).to_csv(index=False),
             "Markdown": markdown(shown),
@@ -93,8 +98,13 @@ def _cost(value: float | None) -> str:
     return "-" if value is None else f"{value:.{COST_DIGITS}f}"
 
 
-def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], counted: bool) -> str | PageCell:
-    """Return a cell in every view that has a number, or a word if it has none. counted: whether to show n."""
+def _cell(
+    place: Place | None, entry: str | Entry, heats: Mapping[Key, float], show: Beside, *, counted: bool
+) -> str | PageCell:
+    """Return a cell in every view that has a number, or a word if it has none.
+
+    show: what stands beside a mean; counted: whether to show n.
+    """
     if place is None or not isinstance(entry, Entry) or place.numbers["mean"] is None:
         return _text(entry)
     numbers, digits = place.numbers, digits_of(place)
@@ -102,12 +112,13 @@ def _cell(place: Place | None, entry: str | Entry, heats: Mapping[Key, float], c
     pairs = numbers.get("difference_n", numbers["seeds"])
     own = f" (n={numbers['n']})" if counted else ""
     apart = f" (n={pairs})" if counted or pairs < numbers["seeds"] else ""
-    std = "" if numbers["std"] is None else f" ± {_number(numbers['std'], digits)}"
+    std = "" if numbers["std"] is None or show == "interval" else f" ± {_number(numbers['std'], digits)}"
+    ends = _ends(numbers, "", digits) if show != "spread" else ""
     found: dict[str, tuple[str, float | None]] = {
-        "mean": (f"{entry.number}{std}{entry.mark}{own}", numbers["mean"]),
+        "mean": (f"{entry.number}{std}{entry.mark}{ends}{own}", numbers["mean"]),
         "interval": (
             _interval(numbers, "mean", "", digits) + own,
-            numbers["mean"] if numbers["low95"] is not None else None,
+            numbers["mean"] if numbers["low95"] is not None and show == "spread" else None,
         ),
         "difference": (_interval(numbers, "difference", "difference_", digits, "+") + apart, numbers.get("difference")),
         "paper": (_number(numbers["paper"], own_digits), numbers["paper"]),
@@ -127,10 +138,14 @@ def _number(value: float | None, digits: int, sign: str = "") -> str:
 
 
 def _interval(numbers: Mapping[str, Any], mean: str, ends: str, digits: int, sign: str = "") -> str:
-    """Return a number and its interval, if it has one."""
+    """Return a number with its interval, if it has one."""
+    return _number(numbers.get(mean), digits, sign) + _ends(numbers, ends, digits, sign)
+
+
+def _ends(numbers: Mapping[str, Any], ends: str, digits: int, sign: str = "") -> str:
+    """Return an interval in brackets; empty if there is none."""
     low, high = numbers.get(f"{ends}low95"), numbers.get(f"{ends}high95")
-    written = _number(numbers.get(mean), digits, sign)
-    return written if low is None else f"{written} [{_number(low, digits, sign)}, {_number(high, digits, sign)}]"
+    return "" if low is None else f" [{_number(low, digits, sign)}, {_number(high, digits, sign)}]"
 
 
 def _heats(table: TableSpec, filled: Sequence[Place]) -> dict[Key, float]:

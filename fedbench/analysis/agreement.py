@@ -41,7 +41,7 @@ class Agreement:
 
 
 def tolerance(others: Sequence[StoredTrial]) -> float:
-    """How many points scores may be apart, by the published runs that differ from a trial in nothing but their seeds.
+    """Return by how many points scores may differ, from the published trials with other seeds.
 
     The trial itself is not among them: of three seeds, one that is wrong is always within two standard deviations.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def line_of(table: TableSpec, place: "Place") -> Key:
-    """What the places that one is compared with share: their row, column, or all but an axis; nothing: all are."""
+    """Return what a cell shares with those it is compared with: its row, its column, or all labels but one axis'."""
     if not table.best:
         return ()
     names = [*row_keys(table), *table.columns]

@@ -68,7 +68,7 @@ def _hash_today(trial: StoredTrial) -> str | None:
 
 
 def differences(study: ScaledStudy, first: Trials, second: Trials) -> Differences:
-    """Hold the trials of two folders against each other."""
+    """Compare the trials of two folders."""
     both = [hash_ for hash_ in study.trials if hash_ in first and hash_ in second]
     one, other = ({hash_: trials[hash_] for hash_ in both} for trials in (first, second))
     places = [_places(study, trials) for trials in (one, other)]
@@ -85,7 +85,7 @@ def differences(study: ScaledStudy, first: Trials, second: Trials) -> Difference
 
 
 def _places(study: ScaledStudy, trials: Trials) -> dict[tuple[str, Any], Place]:
-    """Every place of every table, but of those that show times."""
+    """Return all cells of every table, except for times."""
     filled = fill_tables(study, trials)
     return {(name, place.key): place for name, table in filled.items() for place in table if place.metric not in TIMES}
 
@@ -112,7 +112,7 @@ def _differs(row: dict[str, Any]) -> bool:
 
 
 def _named(study: ScaledStudy, hashes: Iterable[str]) -> list[str]:
-    """Trials by what differs between them, in the order of the study."""
+    """Return trials by the settings in which they differ, in the order of the study."""
     wanted = set(hashes)
     names = {
         config.hash: str(study.name_of(cell, seed))
@@ -132,7 +132,7 @@ def _environments(first: Trials, second: Trials) -> dict[str, tuple[str, str]]:
 
 
 def _seen(trials: Trials) -> dict[str, set[str]]:
-    """All values of everything in the trials' environments."""
+    """Return all values in the environments of the trials, by name."""
     seen: dict[str, set[str]] = {}
     for trial in trials.values():
         try:

@@ -14,7 +14,7 @@ from fedbench.specs.paper import paper_numbers
 
 
 def paper_reader(study: ScaledStudy, show: Show) -> Callable[[Sequence[Cell], str], Array]:
-    """Reads the paper's number of cells for a metric (itself, or against the baseline); nan where it gives none.
+    """Return a function that reads the paper's number of cells for a metric; nan where there is none.
 
     The paper's numbers are means over its seeds: they are read as those of one seed.
     """
@@ -50,7 +50,7 @@ def _names(cells: Sequence[Cell]) -> Names:
 
 
 def _known(study: ScaledStudy) -> dict[tuple[Names, str, Show], float]:
-    """Every number of the paper by the cells that it is about, its metric, and what is shown of it."""
+    """Return all numbers of the paper, by the cells, the metric, and how it is shown."""
     known = {}
     for name, table in study.study.tables.items():
         if paper := paper_numbers(study.name, study.study, name):

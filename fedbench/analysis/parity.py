@@ -20,7 +20,7 @@ COLUMNS = (
 
 
 def parity(study: ScaledStudy, tables: Tables) -> pd.DataFrame:
-    """A row for every number of the paper: ours, the difference, and whether it is within the study's tolerance.
+    """Return a row for each number of the paper: ours, the difference, and whether it is within the tolerance.
 
     gain: the paired difference to the baseline, ours with its interval and the paper's; trust it first.
     """
@@ -69,7 +69,7 @@ def _remarks(study: ScaledStudy, table: str, place: Place) -> list[str]:
 
 
 def _ours(place: Place, paper: float, tolerance: float, comparable: bool) -> dict[str, Any]:
-    """Our number beside the paper's, and what follows."""
+    """Return our number, its difference to the paper's, the verdict and, if comparable, the gain over the baseline."""
     numbers, row = place.numbers, dict[str, Any]()
     if numbers["n"]:
         difference = numbers["mean"] - paper

@@ -61,7 +61,7 @@ class Ranks:
 
     @property
     def too_few(self) -> str:
-        """Why no two can be told apart whatever the scores are, in words; empty if they can."""
+        """Return why no two can be told apart whatever their scores are; empty if there are cells enough."""
         pairs = len(self.names) * (len(self.names) - 1) // 2
         most = max((found.cells for row in self.ahead for found in row), default=0)
         takes = fewest_cells(pairs)
@@ -70,7 +70,7 @@ class Ranks:
         return f"{there}, and for {named} it takes at least {takes}" if most < takes else ""
 
     def _alike(self, first: int) -> list[int]:
-        """One and those after it of whom none can be told apart from any other of them."""
+        """Return the longest run of competitors from `first` on of which no two are told apart."""
         group = [first]
         for other in range(first + 1, len(self.names)):
             if not any(self.ahead[one][other].sure or self.ahead[other][one].sure for one in group):
@@ -98,7 +98,7 @@ class Scores:
 
 
 def study_ranks(study: ScaledStudy, trials: Trials) -> Ranks | None:
-    """Ranks along the study's axis for them, by the study's metric; None if it has none, or fewer than two there.
+    """Return the ranks along the axis that the study names; None without one, or with fewer than two competitors.
 
     A trial that diverged is behind all that did not. One that is missing is left out of every pair that needs it.
     """
@@ -107,7 +107,10 @@ def study_ranks(study: ScaledStudy, trials: Trials) -> Ranks | None:
 
 
 def rank(scores: Scores, elsewhere: Sequence[str] = ()) -> Ranks | None:
-    """Ranks of all that have a result; None for fewer than two. elsewhere: who is left out for other reasons."""
+    """Return the ranks of all that have a result; None for fewer than two.
+
+    elsewhere: names left out for other reasons.
+    """
     values, names = scores.values, [named(scores.axis, label) for label in scores.labels]
     there = [k for k in range(len(names)) if not np.isnan(values[:, :, k]).all()]
     if len(there) < 2:
@@ -154,7 +157,7 @@ def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
 
 
 def together(parts: Sequence[Scores]) -> tuple[Scores, list[str]]:
-    """The cells of several studies, of competitors that are in all of them; and the names of those that are not.
+    """Return the joint scores of several studies for the labels that all have, and the names of the others.
 
     Seeds are counted, not matched between studies: pairs are within a cell. The margin is the widest.
     """

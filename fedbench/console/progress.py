@@ -56,7 +56,7 @@ class LiveLine:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Something is about to take a while: a line that stays, above the live one."""
+        """Print a line above the live one, which says that something is about to take a while."""
         if self._bar:
             self._bar.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
@@ -78,7 +78,7 @@ class RunProgress(LiveLine, Callback[Simulation, Record]):
             self._task = self._bar.add_task("", total=rounds, scores="")
 
     def start(self, run: Simulation) -> None:
-        """Count from the rounds that the run has behind it."""
+        """Count from the rounds that a resumed run has already."""
         self._first = run.state.round
         for record in run.state.history:
             self._take(record)
@@ -87,7 +87,7 @@ class RunProgress(LiveLine, Callback[Simulation, Record]):
             self._bar.update(self._task, completed=self._first)
 
     def round(self, run: Simulation, seen: Record) -> None:
-        """Take in one finished round."""
+        """Count a finished round."""
         self._take(seen)
         scores = self._scores + of_round(self._scored, seen.round)
         if self._bar:
@@ -100,7 +100,7 @@ class RunProgress(LiveLine, Callback[Simulation, Record]):
             say(f"round {seen.round}/{self.rounds}  {scores}  {clock(left)} left")
 
     def _take(self, record: Record) -> None:
-        """Keep the scores of a round that has any."""
+        """Store the scores of a round, if it was scored."""
         if record.test_accuracy is not None and record.test_loss is not None:
             self._scores = f"accuracy {100 * record.test_accuracy:.2f} %  loss {record.test_loss:.4f}"
             self._scored = record.round
@@ -161,7 +161,7 @@ class StudyProgress(LiveLine):
             self._task = self._bar.add_task("", total=total, counts=self._counts(), latest="")
 
     def update(self, hash_: str, round_: int, score: Score | None) -> None:
-        """A trial has got to a round; `score` is its last one, None if no round was scored yet."""
+        """Note that a trial has reached a round; `score` is its last one, None if no round was scored yet."""
         self.running.add(hash_)
         self.elsewhere.pop(hash_, None)
         if self._before is not None and hash_ not in self.scores:
@@ -177,7 +177,7 @@ class StudyProgress(LiveLine):
             self._print(f"running: {running}")
 
     def _standing(self, hash_: str) -> str:
-        """Where a trial stands."""
+        """Return how far a trial is."""
         now, score = self.rounds[hash_], self.scores[hash_]
         scored = f", {100 * score.accuracy:.2f} %{of_round(score.round, now)}" if score else ""
         return f"{self.names[hash_]}: round {now}/{self.trials[hash_].rounds}{scored}"
@@ -188,16 +188,16 @@ class StudyProgress(LiveLine):
 
     @property
     def hopeless(self) -> str:
-        """Why it is useless to go on, in words; empty if it is not."""
+        """Return why it is useless to go on; empty if it is not."""
         return self.watch.verdict if self.watch else ""
 
     def stopped(self, hash_: str) -> None:
-        """A trial was asked to stop, and has: it goes on with the next command."""
+        """Note that a trial was stopped on request; the next command continues it."""
         self.running.discard(hash_)
         self._show()
 
     def held(self, hash_: str, holder: str) -> None:
-        """Another command runs a trial."""
+        """Note that another command runs a trial."""
         self.elsewhere[hash_] = holder
         self.latest = f"{self.names[hash_]}: running elsewhere ({holder})"
         self._show()
@@ -205,7 +205,7 @@ class StudyProgress(LiveLine):
             self._print(self.latest)
 
     def ended(self, hash_: str, outcome: str, detail: str) -> None:
-        """A trial is done, diverged or failed."""
+        """Note that a trial is done, diverged or failed."""
         self.running.discard(hash_)
         self.elsewhere.pop(hash_, None)
         self.outcomes[hash_] = outcome
@@ -290,7 +290,7 @@ class SearchProgress(LiveLine):
             self._task = self._bar.add_task("", total=total, completed=done, counts=self._counts(), latest="")
 
     def update(self, number: int, round_: int, score: float | None) -> None:
-        """A suggestion has got to a round."""
+        """Note that a suggestion has reached a round."""
         self._running[number] = round_
         if score is not None:
             self._scores[number] = round_, self.show(score)
@@ -300,7 +300,7 @@ class SearchProgress(LiveLine):
         self._show()
 
     def ended(self, number: int, values: Mapping[str, object], outcome: str, score: float | None, reason: str) -> None:
-        """A suggestion has its outcome."""
+        """Note the outcome of a suggestion."""
         round_ = self._running.pop(number, 0)
         self.crashed += outcome == "failed"
         self.done += outcome not in ("failed", "died")

@@ -167,7 +167,7 @@ def late(values: "pd.Series[float]", rounds: int) -> float:
 
 
 def last(values: "pd.Series[float]", rounds: int) -> float:
-    """The last one that is recorded."""
+    """Return the last value that is recorded."""
     return float(values.iloc[-1])
 
 
@@ -177,7 +177,7 @@ def mean(values: "pd.Series[float]", rounds: int) -> float:
 
 
 def highest(values: "pd.Series[float]", rounds: int) -> float:
-    """The highest one."""
+    """Return the highest value."""
     return float(values.max())
 
 

@@ -58,7 +58,7 @@ def client_accuracies(trial: TrialData) -> ClientAccuracies | None:
 
 
 def _measured(trial: TrialData) -> ClientAccuracies | None:
-    """What the trial measured on the clients' own test data."""
+    """Return the accuracies that the trial measured on the clients' own test data; None without such data."""
     table = trial.table("client_scores")
     if table.empty:
         return None
@@ -67,7 +67,7 @@ def _measured(trial: TrialData) -> ClientAccuracies | None:
 
 
 def _expected(trial: TrialData) -> ClientAccuracies | None:
-    """What each client's label mix makes of the accuracies on classes; None where clients differ in more than labels.
+    """Return accuracies expected from each client's label mix; None where clients differ in more than labels.
 
     None as well where a client has samples of a class that the test set lacks.
     """
@@ -91,14 +91,14 @@ def _expected(trial: TrialData) -> ClientAccuracies | None:
 
 
 def _only_labels_differ(settings: Mapping[str, Any]) -> bool:
-    """Whether clients differ in their labels and numbers of samples alone, by a trial's settings."""
+    """Return whether, by a trial's settings, clients differ only in their labels and numbers of samples."""
     name = settings["data"]["partition"]
     shift = settings.get("clients", {}).get("shift", NO_SHIFT)
     return name in PARTITIONS and not PARTITIONS.get(name).by_owner and shift == NO_SHIFT
 
 
 def basis(trial: TrialData) -> str:
-    """What the accuracy of a finished trial's clients rests on, in words."""
+    """Return whether the accuracy of a finished trial's clients was measured or is expected, in words."""
     found = client_accuracies(trial)
     return NOT_KNOWN if found is None else MEASURED if found.measured else EXPECTED
 

@@ -6,12 +6,12 @@ PARTS = ("seconds_train", "seconds_server", "seconds_eval")
 
 
 def seconds(trial: TrialData) -> float | None:
-    """All seconds of a run."""
+    """Return the seconds of a run in training, on the server and in scoring."""
     return sum(trial.summary[part] for part in PARTS) if PARTS[0] in trial.summary else None
 
 
 def megabytes(trial: TrialData) -> float | None:
-    """What the cohorts of all rounds send up and receive."""
+    """Return the traffic of all rounds, up and down."""
     if "bytes_up" not in trial.summary:
         return None
     return float(trial.summary["bytes_up"] + trial.summary["bytes_down"]) / 1e6

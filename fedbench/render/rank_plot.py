@@ -36,7 +36,7 @@ def explained(ranks: Ranks) -> str:
 
 
 def _draw(ax: "Axes", ranks: Ranks, groups: list[tuple[int, int]]) -> None:
-    """Rows go down from the axis at zero; names stand at both sides, with lines to their ranks."""
+    """Draw ranks downwards from the axis at zero; names are at both sides, with lines to their ranks."""
     count, mean = len(ranks.names), ranks.mean.ranks
     half, top = math.ceil(count / 2), 0.5 * len(groups) + 1
     ax.set_axis_off()

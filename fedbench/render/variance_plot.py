@@ -29,7 +29,7 @@ def draw_variance(rows: Sequence[VarianceRow], folder: Path) -> list[Path]:
 
 
 def _draw(ax: "Axes", rows: Sequence[VarianceRow]) -> None:
-    """Bars from top to bottom in the order of the rows, each divided among its sources."""
+    """Draw bars from top to bottom in the order of the rows, each divided among its sources."""
     sources = list(dict.fromkeys(share.source for row in rows for share in row.shares if share.source != REST))
     colours = {source: colour_of(number) for number, source in enumerate(sources)} | {REST: REST_COLOUR}
     ends = [0.0] * len(rows)

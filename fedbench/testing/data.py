@@ -18,7 +18,7 @@ SAMPLES, CLASSES, OWNERS = 400, 4, 16
 
 
 def check_dataset(name: str, data_dir: Path | None = None) -> None:
-    """Hold a registered data set to what every data set promises; `data_dir` is where its files are.
+    """Check that a registered data set keeps the promises of data sets; `data_dir` is where its files are.
 
     Its arrays are what its description says, the same at every reading, and its defaults make a config that runs.
     """
@@ -48,7 +48,9 @@ def _small(dataset: Dataset) -> dict[str, Any]:
 def check_partition(
     name: str, settings: Mapping[str, Any] | None = None, clients: int | Sequence[int] = (2, 3, 5, 8)
 ) -> None:
-    """Hold a registered partition to what every partition promises; `settings` have dotted keys, such as data.alpha.
+    """Check that a registered partition keeps the promises of partitions.
+
+    `settings` have dotted keys, such as data.alpha.
 
     clients: a number of clients, or several. For each of them that the partition does not refuse: as many shards as
     clients, of samples that it was given, none of them twice; the same ones for the same generator; nothing written to;

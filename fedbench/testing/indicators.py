@@ -15,7 +15,7 @@ from fedbench.testing.tiny import tiny
 
 
 def check_indicator(name: str, settings: Mapping[str, Any] | None = None) -> None:
-    """Hold a registered indicator to what every indicator promises; `settings`, with dotted keys, turn it on.
+    """Check that a registered indicator keeps the promises of indicators; `settings`, with dotted keys, turn it on.
 
     It changes no result; it records something, the same in a resumed run, and only what it announces: numbers or None,
     and rows as long as their header.

@@ -20,7 +20,7 @@ ROUNDING = 1e-6  # of float64, grown by a hundred steps of an optimiser
 
 
 def check_method(name: str, settings: Mapping[str, Any] | None = None, *, permutation: bool = True) -> None:
-    """Hold a registered method to what every method promises; `settings` have dotted keys, such as method.lr.
+    """Check that a registered method keeps the promises of methods; `settings` have dotted keys, such as method.lr.
 
     A run with it is repeatable and resumable to the byte, in float32 and float64, stays finite, with one client (unless
     its settings refuse so few) as with many and under every rule for batch norm, on the GPU if there is one; its rule
@@ -44,7 +44,7 @@ def check_method(name: str, settings: Mapping[str, Any] | None = None, *, permut
 
 
 def check_repeats(name: str, config: TrialConfig) -> None:
-    """A run is the same the second time, and the same if it was stopped in between."""
+    """Check that a run gives the same result the second time, and when it is stopped and resumed."""
     first = run(config)
     if same(first, resumed(config, rounds=1)):
         return
@@ -64,7 +64,7 @@ class Watched(Method[Any]):
     seen: tuple[Cohort, State, Server]
 
     def correction(self, state: State, client: int, w: Tensor) -> Correction | None:
-        """The method's, which must write neither into its state nor into the model."""
+        """Return the method's correction; AssertionError if it writes into its state or the model."""
         given = [w, *state.values()]
         before = [tensor._version for tensor in given]
         correction = super().correction(state, client, w)
@@ -74,7 +74,7 @@ class Watched(Method[Any]):
         return correction
 
     def aggregate(self, cohort: Cohort, state: State, server: Server) -> Update:
-        """The method's, all of it on the cohort's device."""
+        """Return the method's update; AssertionError unless all of it is on the cohort's device."""
         self.seen = cohort, state, server
         update: Update = super().aggregate(cohort, state, server)  # type: ignore[safe-super]
         for key, tensor in update.state.items():

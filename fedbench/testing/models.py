@@ -36,7 +36,7 @@ def check_model(name: str, shape: tuple[int, int, int] = (1, 28, 28), num_classe
 
 
 def check_training(name: str, model: FlatModel, shape: tuple[int, int, int], num_classes: int) -> None:
-    """Two steps of SGD move the weights, and give the same ones if they are taken again from the same start."""
+    """Check that two steps of SGD change the weights, and repeat exactly from the same start."""
     frozen = [key for key, parameter in model.module.named_parameters() if not parameter.requires_grad]
     promise(
         not frozen,
@@ -54,7 +54,7 @@ def check_training(name: str, model: FlatModel, shape: tuple[int, int, int], num
 
 
 def check_scoring(name: str, model: FlatModel, shape: tuple[int, int, int]) -> None:
-    """In eval mode logits are finite, the same every time, and each image's own."""
+    """Check that in eval mode logits are finite, repeat exactly, and depend on no other image."""
     x = _images(shape, model.w.dtype, 1)
     model.train(False)
     with torch.no_grad():

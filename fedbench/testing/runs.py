@@ -48,7 +48,7 @@ def finished(simulation: Simulation) -> Simulation:
 
 
 def resumed(config: TrialConfig, rounds: int) -> Simulation:
-    """A run that was stopped after some rounds and went on from its checkpoint, as if in another process."""
+    """Return a run that was stopped after some rounds and resumed from its checkpoint, as in another process."""
     with tempfile.TemporaryDirectory() as folder, said_as_broken_promise():
         first = Simulation(config)
         for _ in range(rounds):

@@ -34,22 +34,25 @@ class Tracker(Callback[Simulation, Record]):
 
     @property
     def key(self) -> str:
-        """The run among those of its study: the same when it is resumed, another one in another folder."""
+        """Return an id of the run: the same when it is resumed, and different in another results folder."""
         return f"{self.config.hash[:SHORT_HASH]}-{folder_key(self.out)}"
 
     def stopped(self) -> None:
-        """The run was stopped after a round, and may go on another time."""
+        """Called when the run was stopped after a round, and may go on later."""
 
     def crashed(self, reason: str) -> None:
-        """The run failed, perhaps before its `start`; the next command tries it again."""
+        """Called when the run failed, perhaps before its `start`; the next command tries it again."""
 
     @classmethod
     def prepare(cls, out: Path, study: str) -> None:
-        """A study (or a search) is about to be run; what is raised here is a warning, and the tracker is not used."""
+        """Called before a study (or a search) is run.
+
+        An error raised here is a warning, and the tracker is not used.
+        """
 
     @classmethod
     def report(cls, out: Path, study: str, scale: str, files: Sequence[Path]) -> None:
-        """A study (or a search) has ended, and these files were made of it."""
+        """Called when a study (or a search) has ended, with the files of its report."""
 
     @classmethod
     def environment(cls) -> dict[str, str]:
@@ -76,7 +79,7 @@ def register_tracker(name: str) -> Callable[[T], T]:
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """There must be trackers of these names, and the packages that they need."""
+    """Refuse unknown trackers, and those whose packages are not installed."""
     for name in names:
         package = TRACKERS.get(name).package
         if package and find_spec(package) is None:
@@ -84,12 +87,12 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 def folder_key(out: Path) -> str:
-    """A few letters that tell results folders apart."""
+    """Return a short id of a results folder."""
     return hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:6]
 
 
 def parameters(config: TrialConfig) -> dict[str, Any]:
-    """Every setting by its dotted key, and the hash."""
+    """Return every setting by its dotted key, and the hash."""
     return {**dict(flat(config.plain())), "hash": config.hash}
 
 

@@ -41,7 +41,7 @@ def trackers_of(
 def tracked(
     names: Iterable[str], config: TrialConfig, out: Path, warn: Warn, run: RunName | None = None
 ) -> Iterator[list["Guarded"]]:
-    """The same around a whole run: trackers are told, too, if it is stopped or crashes."""
+    """Wrap a whole run, so that its trackers are also called when it is stopped or crashes."""
     trackers = trackers_of(names, config, out, warn, run)
     try:
         yield trackers
@@ -79,14 +79,14 @@ class Guarded(Callback[Simulation, Record]):
         self._tracker = None
 
     def crashed(self, reason: str) -> None:
-        """Pass it on; a run that never started is made for it."""
+        """Pass the failure on to the tracker, which is created for a run that never started."""
         if self._tracker is None:
             self._make()
         self._tell(lambda tracker: tracker.crashed(reason))
         self._tracker = None
 
     def stopped(self) -> None:
-        """Pass it on, unless the run has ended."""
+        """Pass the stop on to the tracker, unless the run has ended."""
         self._tell(lambda tracker: tracker.stopped())
         self._tracker = None
 
@@ -145,7 +145,7 @@ class CommandTrackers:
 
 @contextmanager
 def guarded(name: str, failed: Callable[[str], None]) -> Iterator[None]:
-    """Around a call of a tracker: with its patience, its first error a line without secrets for `failed`."""
+    """Call a tracker with its `patience` variables; report its first error, without secrets, to `failed`."""
     unset = {key: value for key, value in TRACKERS.get(name).patience.items() if key not in os.environ}
     try:
         with variables(unset), warnings.catch_warnings():
@@ -156,7 +156,7 @@ def guarded(name: str, failed: Callable[[str], None]) -> Iterator[None]:
 
 
 def without_secrets(text: str) -> str:
-    """A text in which no password of an address and no secret of the environment stands."""
+    """Return a text without passwords of addresses and secrets of the environment."""
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) >= SHORTEST:
             text = text.replace(value, "***")

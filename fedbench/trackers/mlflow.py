@@ -32,7 +32,7 @@ class MLflow(Tracker):
     }
 
     def start(self, run: Simulation) -> None:
-        """Take up the run that there is, or make one; then the rounds that it lacks."""
+        """Continue the existing run, or create one; then send the rounds that it lacks."""
         self._open()
         self._add(run.state.history)
         self._send()
@@ -44,7 +44,7 @@ class MLflow(Tracker):
             self._send()
 
     def end(self, run: Simulation) -> None:
-        """The summary's numbers at the last round, then how the run ended."""
+        """Send the numbers of the summary at the last round, then end the run."""
         content = summary(run)
         last, known = content["rounds"], self.client.get_run(self.id).data.metrics
         named = {f"summary/{name}": value for name, value in numbers(content).items()}
@@ -61,7 +61,7 @@ class MLflow(Tracker):
         self._close("KILLED", "stopped")
 
     def crashed(self, reason: str) -> None:
-        """A failure, with its reason."""
+        """Mark the run as failed, with the reason."""
         if "id" not in vars(self):
             self._open()
         self._send()
@@ -113,7 +113,7 @@ class MLflow(Tracker):
 
     @classmethod
     def report(cls, out: Path, study: str, scale: str, files: Sequence[Path]) -> None:
-        """Artifacts of a run of their own, in the experiment of the study."""
+        """Store the files as artifacts of a further run in the experiment of the study."""
         client = _client(out)
         tags = {"fedbench.study": study, "fedbench.scale": scale}
         key = f"report-{scale}-{folder_key(out)}"
@@ -130,7 +130,7 @@ class MLflow(Tracker):
 
 
 def _client(out: Path) -> Any:
-    """A client of the store that the environment names, else of a file in the results folder."""
+    """Return a client of the store that the environment names, else of a file in the results folder."""
     address = os.environ.get(ADDRESS, "")
     if address:
         reach(address)
@@ -143,7 +143,7 @@ def _client(out: Path) -> Any:
 
 
 def _experiment(client: Any, out: Path, study: str) -> str:
-    """The id of a study's experiment; it is made if there is none."""
+    """Return the id of a study's experiment, which is created if there is none."""
     from mlflow.exceptions import MlflowException
 
     if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
@@ -162,7 +162,7 @@ def _experiment(client: Any, out: Path, study: str) -> str:
 
 
 def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> tuple[str, bool]:
-    """The id of the run with a key, and whether it is new."""
+    """Return the id of the run with a key, and whether it is new."""
     found = client.search_runs([experiment], filter_string=f"tags.`{KEY}` = '{key}'", max_results=1)
     if found:
         return str(found[0].info.run_id), False

@@ -34,7 +34,7 @@ class WandB(Tracker):
     run: Any = None
 
     def start(self, run: Simulation) -> None:
-        """Take up the run that there is, or make one; then the rounds that it lacks."""
+        """Continue the existing run, or create one; then send the rounds that it lacks."""
         self._open()
         for record in run.state.history:
             self._log(record)
@@ -44,17 +44,17 @@ class WandB(Tracker):
         self._log(seen)
 
     def end(self, run: Simulation) -> None:
-        """The summary, then how the run ended."""
+        """Send the summary, then end the run."""
         content = summary(run)
         self.run.summary.update(numbers(content))
         self._close(DONE if content["status"] == "done" else FAILED, content["status"], content["reason"])
 
     def stopped(self) -> None:
-        """Close it; the run is taken up again."""
+        """Close the run, which is continued later."""
         self._close(STOPPED, "stopped")
 
     def crashed(self, reason: str) -> None:
-        """A failure, with its reason."""
+        """Mark the run as failed, with the reason."""
         if self.run is None:
             self._open()
         self._close(FAILED, "failed", reason)
@@ -74,12 +74,12 @@ class WandB(Tracker):
 
     @classmethod
     def prepare(cls, out: Path, study: str) -> None:
-        """There must be an answer, and a key; offline there need not."""
+        """Check that the server answers and that there is a key, unless W&B is offline."""
         _check()
 
     @classmethod
     def report(cls, out: Path, study: str, scale: str, files: Sequence[Path]) -> None:
-        """An artifact of a run of its own, in the group of the study."""
+        """Store the files as an artifact of a further run in the group of the study."""
         import wandb
 
         about = {"name": f"report, {scale}", "job_type": "report", "config": {"study": study, "scale": scale}}
@@ -92,7 +92,7 @@ class WandB(Tracker):
 
     @classmethod
     def environment(cls) -> dict[str, str]:
-        """Its variables, its folder by the whole path."""
+        """Return W&B's variables, its folder by an absolute path."""
         found = {name: value for name, value in super().environment().items() if name != SERVICE}
         return {**found, FOLDER: str(Path(found[FOLDER]).resolve())} if FOLDER in found else found
 
@@ -144,5 +144,5 @@ def _run(out: Path, study: str, key: str, about: dict[str, Any]) -> Any:
 
 
 def _plain(text: str) -> str:
-    """A name of the letters that W&B allows, and not too many."""
+    """Return a name with the letters that W&B allows, cut to its longest length."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[-128:]

@@ -19,7 +19,7 @@ class Beats(PairCheck):
     """how much the difference must be above"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The paired difference between two points has the claimed sign, and size."""
+        """Return the paired difference between the two points, with the claimed sign and least size."""
         difference = self.differences(group, 1 if self.wins == "higher" else -1)
         text = f"{difference.text.rstrip(':')} (above {self.by:g}):" if self.by else difference.text
         return replace(difference, text=text, low=self.by, span=None if self.by else 1.0)

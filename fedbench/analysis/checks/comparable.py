@@ -21,7 +21,7 @@ class Comparable(PairCheck):
     """how large a difference may be, to either side"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The paired difference between two points is within the margin."""
+        """Return the paired difference between the two points, which must lie within the margin."""
         difference = self.differences(group)
         text = f"{difference.text.rstrip(':')} (margin {self.margin:g}, two one-sided tests at 2.5 %):"
         return replace(difference, text=text, low=-self.margin, high=self.margin, span=None)

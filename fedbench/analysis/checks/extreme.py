@@ -23,7 +23,7 @@ class Extreme(AxisCheck):
         return {self.axis: [self.at]}
 
     def evidence(self, group: Group) -> Evidence:
-        """The difference to every other point: it must beat each of them; it fails if one of them beats it."""
+        """Return the differences to every other point: all must be positive; the claim fails if one is negative."""
         labels, values = group.points(self.axis)
         if self.at not in labels or len(labels) < 2:
             return group.nothing()

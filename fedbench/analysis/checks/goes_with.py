@@ -34,7 +34,7 @@ class GoesWith(Check):
         return self.axes
 
     def evidence(self, group: Group) -> Evidence:
-        """Spearman's rank correlation over the cells, by seed; of the seeds that all cells have.
+        """Return Spearman's rank correlation over the cells, by seed; only seeds that all cells have count.
 
         Cells that have nothing to do with each other may be in the same order in all seeds. So the mean ranks of the
         cells must be related beyond chance, too: by a permutation test over cells, of which there must be six.

@@ -18,7 +18,7 @@ class HigherThan(Check):
     """the other metric"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The difference of two metrics."""
+        """Return the difference of the two metrics."""
         sample = difference(group.at({}), group.at({}, self.than))
         text = f"{self.metric.label} - {METRICS.get(self.than).label}:"
         return Evidence(text, np.where(np.isinf(sample), np.nan, sample), digits=self.metric.digits, span=1.0)

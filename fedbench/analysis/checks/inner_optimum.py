@@ -15,7 +15,7 @@ class InnerOptimum(AxisCheck):
     """which values are good"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The differences between every inner point and both ends."""
+        """Return the differences between every inner point and both ends."""
         labels, values = group.points(self.axis)
         if len(labels) < 3:
             return group.nothing()

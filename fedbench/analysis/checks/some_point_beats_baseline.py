@@ -14,11 +14,11 @@ class SomePointBeatsBaseline(AxisCheck):
     check: Literal["some_point_beats_baseline"]
 
     def complaint(self, baseline: Where) -> str | None:
-        """The baseline must be a point of the axis."""
+        """Return an error if the baseline is no point of the axis."""
         return None if self.axis in baseline else f"needs a baseline on {self.axis}"
 
     def evidence(self, group: Group) -> Evidence:
-        """The difference between every point and the baseline."""
+        """Return the difference between every point and the baseline."""
         labels, values = group.points(self.axis)
         baseline = group.baseline[self.axis]
         if baseline not in labels or len(labels) < 2:

@@ -14,7 +14,7 @@ class Steadier(SweptPairCheck):
     check: Literal["steadier"]
 
     def evidence(self, group: Group) -> Evidence:
-        """The range at the other point less the range at this one."""
+        """Return the range at the other point less the range at this one."""
         other, here = self._range(group, self.other(group)), self._range(group, self.point)
         if other is None or here is None:
             return group.nothing()

@@ -14,7 +14,7 @@ class Trend(AxisCheck):
     """which way"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The least-squares slope over the points of the axis, in order (steps count alike), has the claimed sign."""
+        """Return the least-squares slope over the points of the axis, which must have the claimed sign."""
         labels, values = group.points(self.axis)
         if len(labels) < 2:
             return group.nothing()

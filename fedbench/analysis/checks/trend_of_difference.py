@@ -22,7 +22,7 @@ class TrendOfDifference(SweptPairCheck):
     """which way"""
 
     def evidence(self, group: Group) -> Evidence:
-        """The least-squares slope of the paired difference has the claimed sign."""
+        """Return the least-squares slope of the paired difference, which must have the claimed sign."""
         labels, values = group.points(self.axis, self.point)
         others, values_there = group.points(self.axis, self.other(group))
         both = [label for label in labels if label in others]

@@ -24,12 +24,12 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Where a number is."""
+        """Return the position of a number in pixels."""
         low, high, here = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
         return self.start + (self.end - self.start) * (here - low) / (high - low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """(place, text) of some round numbers."""
+        """Return positions and texts of some round numbers."""
         return [(round(self(value), 1), f"{value:.4g}") for value in _round_numbers(self)]
 
 
@@ -48,7 +48,7 @@ def _round_numbers(scale: Scale) -> list[float]:
 def scale_over(
     values: Iterable[float], start: float, end: float, *, log: bool = False, tight: bool = False
 ) -> Scale | None:
-    """A scale that has room for all of the values, with a margin unless tight; none if there are none."""
+    """Return a scale over all values, with a margin unless tight; None if there are no values."""
     there = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
     if not there:
         return None
@@ -205,19 +205,19 @@ def _drawn(curve: Curve, x: Scale, y: Scale, band: bool) -> DrawnCurve:
 
 
 def thinned(points: Sequence[tuple[float, float, float]], most: int) -> list[tuple[float, float, float]]:
-    """At most so many of the points, evenly, the first and the last among them."""
+    """Return at most `points` evenly chosen points, including the first and the last."""
     if len(points) <= most:
         return list(points)
     return [points[round(number * (len(points) - 1) / (most - 1))] for number in range(most)]
 
 
 def path(points: Iterable[Point]) -> str:
-    """A line through points, as SVG writes it."""
+    """Return a line through points as an SVG path."""
     return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
 def sparkline(values: Sequence[float], most: int, width: float = 90, height: float = 20) -> str:
-    """A bare line of values from left to right, as a path; empty for fewer than two of them."""
+    """Return a small line through values as an SVG path; empty for fewer than two values."""
     rows = thinned([(number, value, 0.0) for number, value in enumerate(values) if math.isfinite(value)], most)
     x, y = scale_over((r[0] for r in rows), 1, width - 1, tight=True), scale_over((r[1] for r in rows), height - 1, 1)
     return path((x(at), y(value)) for at, value, _ in rows) if len(rows) > 1 and x and y else ""
@@ -249,7 +249,7 @@ class DotChart:
 
 
 def dot_chart(title: str, labels: tuple[str, str], dots: Sequence[Dot]) -> DotChart | None:
-    """A scatter chart; x is logarithmic where it goes over more than a power of ten."""
+    """Return a scatter chart; x is logarithmic if it covers more than a power of ten."""
     prices = [dot.x for dot in dots]
     log = bool(prices) and min(prices) > 0 and max(prices) > 10 * min(prices)
     x = scale_over((dot.x for dot in dots), LEFT, WIDTH - RIGHT, log=log)
@@ -260,7 +260,7 @@ def dot_chart(title: str, labels: tuple[str, str], dots: Sequence[Dot]) -> DotCh
 
 
 def parity_chart(title: str, labels: tuple[str, str], dots: Sequence[Dot], tolerance: float) -> DotChart | None:
-    """A scatter chart of two numbers that should be the same, with the line where they are and the band around it."""
+    """Return a scatter chart of two numbers that should be equal, with the diagonal and the tolerance band."""
     both = [number for dot in dots for number in (dot.x, dot.y)]
     x, y = scale_over(both, LEFT, WIDTH - RIGHT), scale_over(both, HEIGHT - BOTTOM, TOP)
     if x is None or y is None:

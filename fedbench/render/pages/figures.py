@@ -40,7 +40,7 @@ class PageFigure:
 
 
 def page_figures(study: ScaledStudy, trials: Trials, folder: Path, *, pictures: bool = True) -> list[PageFigure]:
-    """All figures of a study that there is something to show of, in the file's order.
+    """Return all figures of a study that have something to show, in the file's order.
 
     pictures: whether those that were drawn into the folder count.
     """
@@ -59,7 +59,7 @@ def page_figures(study: ScaledStudy, trials: Trials, folder: Path, *, pictures: 
 
 
 def _lines(study: ScaledStudy, trials: Trials, name: str, plot: Curves | Sweep, files: Sequence[str]) -> PageFigure:
-    """Lines over rounds, or along an axis: a chart for every panel and every quantity."""
+    """Return the lines over rounds, or along an axis: a chart for every panel and every quantity."""
     panels = panels_of(study, trials, plot)
     made = [
         _over_rounds(study, trials, plot, title, cells, y)
@@ -85,7 +85,7 @@ def _line_plots(study: ScaledStudy) -> int:
 def _over_rounds(
     study: ScaledStudy, trials: Trials, plot: Curves, title: str, cells: Sequence[Cell], name: str
 ) -> Panel:
-    """Mean and standard deviation over seeds, by round, of every cell of a panel."""
+    """Return mean and standard deviation over seeds, by round, of every cell of a panel."""
     scene, column = PanelData(study, trials, cells, None), columns()[name]
 
     def curves() -> Iterator[Curve]:
@@ -99,7 +99,7 @@ def _over_rounds(
 
 
 def _along(study: ScaledStudy, trials: Trials, plot: Sweep, title: str, cells: Sequence[Cell], metric: str) -> Panel:
-    """The same of a metric, along an axis."""
+    """Return mean and standard deviation of a metric over seeds, along an axis."""
     places, numeric = plot.places(study)
     names = [] if numeric else [text_label(label) for label in study.labels(plot.x, plot.where)]
     curves = [_curve(study, plot, cell, frame) for cell, frame in plot.lines(PanelData(study, trials, cells, metric))]

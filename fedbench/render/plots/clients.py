@@ -19,12 +19,12 @@ class ClientsPlot(ColourPlot):
     kind: Literal["clients"] = "clients"
 
     def note(self, scenes: Sequence[PanelData]) -> str:
-        """What the accuracies rest on, and whose they are."""
+        """Return how the accuracies were computed, and over which clients the lines are."""
         rests = dict.fromkeys(basis(trial) for scene in scenes for cell in scene.cells for trial in scene.done(cell))
         return f"{'; '.join(rests)}; all clients of {seeds_in_words(all_seeds(scenes))}"
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """A step at every client's accuracy, for each label of the colour axis."""
+        """Draw a step at every client's accuracy, for each label of the colour axis."""
         found: dict[tuple[str, str], list[float]] = {}
         dashes = {}
         for cell, colour, label in self.coloured(scene):

@@ -34,12 +34,12 @@ class CohortPlot(ColourPlot):
     """which rounds, or the nearest that were recorded"""
 
     def parts(self, scene: PanelData) -> Sequence[int]:
-        """A column for every round."""
+        """Return a column for every round."""
         table = scene.first_table("clients")
         return rounds_there(self.rounds, table["round"]) if len(table) else []
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """Class shares of all data, and of the round's cohort: by data sizes, and under each cell's weights."""
+        """Draw class shares of all data, and of the round's cohort: by data sizes, and under each cell's weights."""
         bars: list[tuple[str, str, np.ndarray]] = []
         for cell, colour, label in self.coloured(scene):
             trial = scene.of_seed(cell)

@@ -35,7 +35,7 @@ class Curves(MeanPlot):
     """mark where the local gradient coherence reaches zero"""
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """One curve for every colour and every y."""
+        """Draw a curve for every colour and every y."""
         known, names = columns(), listed(self.y)
         several = len(names) > 1
         for cell, colour, label in self.coloured(scene):
@@ -63,7 +63,7 @@ class Curves(MeanPlot):
 
 
 def _mark_critical(ax: "Axes", done: Sequence[StoredTrial], colour: str) -> None:
-    """A thin line at zero, and one at the mean critical point."""
+    """Draw a thin line at zero, and one at the mean critical point."""
     ax.axhline(0, color="0.5", linewidth=0.6)
     critical = [trial.summary["critical_round"] for trial in done if trial.summary.get("critical_round")]
     if critical:

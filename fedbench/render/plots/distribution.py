@@ -39,7 +39,7 @@ class Distribution(ColourPlot):
         return f"bars: all rounds of {seeds}; line: normal density of the same median and median deviation"
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """A histogram over rounds and seeds, and the normal density of the same median and median deviation."""
+        """Draw a histogram, and the normal density with the same median and median deviation."""
         import pandas as pd
 
         groups: dict[tuple[str, Dash, str], list[Any]] = {}

@@ -26,12 +26,12 @@ class Heatmap(Plot):
     """which rounds, or the nearest that were recorded"""
 
     def parts(self, scene: PanelData) -> Sequence[int]:
-        """A column for every round."""
+        """Return a column for every round."""
         table = scene.first_table("coherence")
         return rounds_there(self.rounds, table["round"]) if len(table) else []
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """Colours reach as far as the largest cosine."""
+        """Draw the cosines of all pairs; the colours cover the largest of them."""
         table = scene.first_table("coherence")
         rows = table[table["round"] == scene.part] if len(table) else table
         if rows.empty:

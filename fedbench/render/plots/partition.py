@@ -18,7 +18,7 @@ class PartitionPlot(Plot):
     kind: Literal["partition"] = "partition"
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """A dot for every client and class; its area is the number of samples."""
+        """Draw a dot for every client and class; its area is the number of samples."""
         table = scene.first_table("partition")
         if table.empty:
             return

@@ -28,7 +28,7 @@ class Profile(MeanPlot):
     """the table"""
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """One curve for every colour."""
+        """Draw a curve for every colour."""
         import pandas as pd
 
         x, y, x_name, y_name = PROFILES[self.of]

@@ -30,11 +30,11 @@ class ServerPathPlot(QuantityPlot):
     """which rounds, or the nearest that were recorded"""
 
     def parts(self, scene: PanelData) -> Sequence[str]:
-        """A column for each of gamma, lambda and the proxy loss."""
+        """Return a column for each of gamma, lambda and the proxy loss."""
         return ["gamma", "lambda", "loss"]
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """A line for every round; for lambda one for every client, in the last of the rounds."""
+        """Draw a line for every round; for lambda one for every client, in the last of the rounds."""
         table = scene.first_table("server_lambda" if scene.part == "lambda" else "server_path")
         if table.empty:
             return

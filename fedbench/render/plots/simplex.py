@@ -28,11 +28,11 @@ class SimplexPlot(Plot):
     """of the landscape, or the nearest that was recorded"""
 
     def parts(self, scene: PanelData) -> Sequence[str]:
-        """The landscape of one round, and the best weights of all."""
+        """Return the landscape of one round, and the best weights of all rounds."""
         return ["landscape", "trajectory"]
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """Barycentric: a corner is a client that gets all the weight; a cross marks data-size weights."""
+        """Draw the triangle of weights: a corner is a client with all the weight; a cross marks data-size weights."""
         table = scene.first_table("simplex")
         if table.empty:
             return

@@ -39,11 +39,11 @@ class Sweep(MeanPlot):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that it names."""
+        """Return the axes that the plot names."""
         return [*super().axes, self.x]
 
     def parts(self, scene: PanelData) -> list[str]:
-        """A column of panels for every metric."""
+        """Return a column of panels for every metric."""
         return listed(self.y)
 
     def places(self, study: ScaledStudy) -> tuple[list[float], bool]:
@@ -76,7 +76,7 @@ class Sweep(MeanPlot):
         return shown_as(METRICS.get(metric).label, self.show)
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """One line for every colour."""
+        """Draw a line for every colour."""
         for cell, frame in self.lines(scene):
             ((_, colour, label),) = self.coloured(replace(scene, cells=[cell]))
             dash = self.dash(cell, scene)
@@ -94,6 +94,6 @@ class Sweep(MeanPlot):
 
 
 def axis_name(axis: str) -> str:
-    """A setting's name with its unit, where it has one; else the axis in short."""
+    """Return a setting's name with its unit, if it has one; else the short name of the axis."""
     titles = [item.field.title for item in fields(TrialConfig) if item.key == axis and item.field.title]
     return titles[0] if titles else short(axis)

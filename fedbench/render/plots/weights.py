@@ -19,15 +19,15 @@ class WeightsPlot(ColourPlot):
     kind: Literal["weights"] = "weights"
 
     def parts(self, scene: PanelData) -> Sequence[str]:
-        """Against data size, and against heterogeneity degree."""
+        """Return the two parts: against data size, and against heterogeneity degree."""
         return ["data size (samples)", "heterogeneity degree"]
 
     def note(self, scenes: Sequence[PanelData]) -> str:
-        """What a dot is."""
+        """Return what a dot stands for."""
         return f"a dot for every client of {seeds_in_words(all_seeds(scenes))}: its mean over rounds"
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """A dot for every client of every seed: its mean weight over rounds."""
+        """Draw a dot for every client of every seed: its mean weight over rounds."""
         from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
         for cell, colour, label in self.coloured(scene):

@@ -59,7 +59,7 @@ class Worst(Plot):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that it names."""
+        """Return the axes that the plot names."""
         return [*self.panels, self.x, self.y, self.over]
 
     def note(self, scenes: Sequence[PanelData]) -> str:
@@ -69,7 +69,7 @@ class Worst(Plot):
         return f"{of} at the worst {short(self.over)}, which is named below the number"
 
     def draw(self, ax: "Axes", scene: PanelData) -> None:
-        """Colours from the worst to the best number; a run that diverged has the darkest."""
+        """Draw colours from the worst to the best number; a run that diverged has the darkest."""
         columns, rows = (scene.study.labels(axis, self.where) for axis in (self.x, self.y))
         found = {(row, column): self.worst(scene, row, column) for row in rows for column in columns}
         matrix = np.array([[mean_of(found[row, column]) for column in columns] for row in rows])

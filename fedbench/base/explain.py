@@ -43,7 +43,7 @@ def validated(model: type[Model], raw: Any, where: str = "") -> Model:
 
 
 def explain(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
-    """The first error as `key = value: must be ...`, with the nearest spelling where a name is unknown.
+    """Return the first error as `key = value: must be ...`, with the nearest spelling of an unknown name.
 
     Of the members of a union, it is the error of the one that got furthest.
     """
@@ -108,12 +108,12 @@ class _Spot:
         return any(isinstance(extra, ValidValues) for extra in _extras(self.annotation))
 
     def inside(self, name: object) -> str:
-        """The key of something in here."""
+        """Return the dotted key of an item at this place."""
         return f"{self.key}.{name}".lstrip(".")
 
 
 def _follow(model: type[BaseModel], raw: Any, path: tuple[int | str, ...]) -> _Spot:
-    """Walk down both the types and what was written; parts that name members of a union are passed over."""
+    """Follow a path through both the types and the given values; parts that name members of a union are skipped."""
     spot, above = _Spot(model, raw), ("", Any)
     for part in path:
         if spot.told:
@@ -142,7 +142,7 @@ def _follow(model: type[BaseModel], raw: Any, path: tuple[int | str, ...]) -> _S
 
 
 def _whole(field: FieldInfo) -> Any:
-    """A field's type with its constraints."""
+    """Return the type of a field with its constraints."""
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
@@ -174,7 +174,7 @@ def _name(model: type[BaseModel]) -> str:
 
 
 def _item(annotation: Any) -> Any:
-    """The type of what a list or a mapping holds."""
+    """Return the type of the items of a list or a mapping."""
     return (get_args(annotation) or (Any,))[-1]
 
 
@@ -190,7 +190,7 @@ def _unknown_key(spot: _Spot, model: type[BaseModel], raw: Any) -> str:
 
 
 def written_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a class by the names that users write."""
+    """Return the fields of a class by the names that users write."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
@@ -261,7 +261,7 @@ def describe(annotation: Any, value: object = None) -> str:
 
 
 def _extras(annotation: Any) -> list[Any]:
-    """Everything that a type is annotated with."""
+    """Return all annotations of a type."""
     extras: list[Any] = []
     while get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)

@@ -63,7 +63,7 @@ class ScaledStudy:
     plan: Plan = UNPLANNED
 
     def with_seeds(self, seeds_of: Callable[[Cell], Sequence[int]]) -> "ScaledStudy":
-        """The same study with other seeds in its cells."""
+        """Return the same study with other seeds in its cells."""
         cells = []
         for cell in self.cells:
             some = next(iter(cell.trials.values()))
@@ -82,7 +82,7 @@ class ScaledStudy:
 
     @property
     def outside(self) -> list[int]:
-        """The seeds that are run and do not belong to the plan: they move no verdict."""
+        """Return the seeds that are run but do not belong to the plan, so that they change no verdict."""
         return [seed for seed in self.seeds if seed not in self.plan.seeds]
 
     @property
@@ -139,7 +139,7 @@ def load_study(name: str) -> tuple[str, Study]:
 def expand(
     name: str, scale: str, *, changes: Settings, only: Mapping[str, Sequence[str]], seeds: Sequence[int] | None
 ) -> ScaledStudy:
-    """A study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
+    """Return a study at a scale, with base settings changed, cells picked (by their labels) and seeds replaced."""
     scaled = expand_study(*load_study(name), scale, changes=changes, only=only, seeds=seeds)
     return replace(scaled, source=str(name))
 
@@ -153,7 +153,7 @@ def expand_study(
     only: Mapping[str, Sequence[str]],
     seeds: Sequence[int] | None,
 ) -> ScaledStudy:
-    """The same of a study that has been read, under its short name."""
+    """Expand a study that has been read, under its short name; see `expand`."""
     spec = _scale(stem, study, scale)
     whole = {key: _points(key, axis, stem) for key, axis in {**study.grid, **spec.grid}.items()}
     check_changes(changes, {key: [settings for _, settings in points] for key, points in whole.items()})
@@ -189,7 +189,7 @@ def expand_study(
 
 
 def _checked(seeds: Sequence[int] | None) -> Sequence[int] | None:
-    """Other seeds than the file's, which nobody has looked at yet."""
+    """Check the trials of seeds that are not those of the file."""
     for seed in seeds or ():
         if not 0 <= seed <= LARGEST_SEED:
             raise ConfigError(f"seed = {seed}: must be a whole number at least 0 and at most {LARGEST_SEED}")
@@ -197,7 +197,7 @@ def _checked(seeds: Sequence[int] | None) -> Sequence[int] | None:
 
 
 def _check_axes(study: ScaledStudy) -> None:
-    """An axis that only other scales have cannot be shown here."""
+    """Refuse tables, plots and claims about an axis that only other scales have."""
     parts = {f"tables.{name}": [*table.axes, *table.where] for name, table in study.study.tables.items()}
     parts |= {f"plots.{name}": [*plot.axes, *plot.where] for name, plot in study.study.plots.items()}
     claims = enumerate(study.study.claims, start=1)
@@ -227,7 +227,7 @@ def _check_leftovers(study: ScaledStudy) -> None:
 
 
 def _scale(stem: str, study: Study, scale: str) -> ScaleSpec:
-    """What a scale changes; tiny is quick, made tiny, with the study's own changes to that."""
+    """Return what a scale changes; tiny is a small version of quick, with the study's own changes to that."""
     name = cast(ScaleName, "quick" if scale == "tiny" else scale)
     spec = study.scales.get(name)
     if spec is None:
@@ -259,7 +259,7 @@ Point = tuple[Label, Settings]
 
 
 def _points(key: str, axis: Axis, where: str) -> list[Point]:
-    """(label, settings) of every value of an axis."""
+    """Return the label and the settings of every value of an axis."""
     if not axis:
         raise ConfigError(f"{where}: grid.{key} is empty")
     labels = [text_label(label) for label in axis]
@@ -287,7 +287,7 @@ def _pick(axes: dict[str, list[Point]], only: Mapping[str, Sequence[str]], where
 
 
 def _label_of(text: str, names: Iterable[str]) -> str:
-    """The one of some labels that a text means: itself, or the same number in another form, such as 1.0 for 1."""
+    """Return the label that a text means: the same text, or the same number in another form, such as 1.0 for 1."""
     number = as_number(text)
     return text if text in names else next((n for n in names if as_number(n) == number is not None), text)
 

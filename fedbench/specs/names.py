@@ -20,14 +20,14 @@ LONGEST_VARIANT = 80  # characters of a folder's name
 
 
 def text_label(label: Label) -> str:
-    """A label as users type and read it: 1.0 as 1, nothing as null, the rest as it is."""
+    """Return a label as users type and read it: 1.0 as 1, None as null, others as they are."""
     if label is None:
         return "null"
     return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text stands for, if it does."""
+    """Return the number in a text; None if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -51,7 +51,7 @@ def named(axis: str, label: Label) -> str:
 
 
 def heads(axes: Iterable[str]) -> list[str]:
-    """The axes' names as heads of a table: in short, but where two would be called the same."""
+    """Return the heads for axes in a table: their short names, or full names where two would be the same."""
     names = list(axes)
     brief = [short(axis) for axis in names]
     return [word if brief.count(word) == 1 else axis for axis, word in zip(names, brief, strict=True)]
@@ -66,7 +66,7 @@ def variant_name(words: Iterable[str]) -> str:
 
 
 def shown_as(label: str, show: Show) -> str:
-    """A metric's label, or in words what is shown of it."""
+    """Return the label of a metric, or of its difference or relative gain."""
     if show == "difference":
         return f"difference in {label}"
     return f"relative gain in {label.removesuffix(' (%)')}, %" if show == "relative" else label

@@ -116,13 +116,13 @@ class Suggester(Protocol):
     """The part of an Optuna trial that a parameter needs."""
 
     def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
-        """A number between two ends."""
+        """Return a number between two ends."""
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """A whole number between two ends."""
+        """Return a whole number between two ends."""
 
     def suggest_categorical(self, name: str, choices: Sequence[Value]) -> Value:
-        """One of several values."""
+        """Return one of several values."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Parameter:
         return low <= value <= high and (self.kind != "int" or (value - low) % self.step == 0)
 
     def describe(self) -> Settings:
-        """Plain data that is equal for equal parameters."""
+        """Return plain data that are equal for equal parameters."""
         when = {key: list(values) for key, values in self.when.items()}
         return {"key": self.key, "kind": self.kind, "values": list(self.values), "step": self.step, "when": when}
 

@@ -53,7 +53,7 @@ class Plan(Strict):
         return len(self.looks) > 1
 
     def at(self, look: Look) -> list[int]:
-        """The seeds of a look."""
+        """Return the seeds of a look."""
         return self.seeds[: look.seeds]
 
     def margin(self, metric: str) -> float | None:

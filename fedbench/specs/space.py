@@ -130,7 +130,7 @@ class ScaledSpace:
 
     @property
     def title(self) -> str:
-        """What a reader must know: the space's title, the scale, changed base settings, and what was picked."""
+        """Return the title of the space with the scale, changed base settings, and what was picked."""
         changed = f"; changed: {', '.join(in_words(self.changed))}" if self.changed else ""
         picked = f"; only {', '.join(self.picked)}" if self.picked else ""
         return f"{self.space.title} (scale {self.scale}{changed}{picked})"
@@ -149,18 +149,18 @@ class ScaledSpace:
         return variant_name([*in_words(self.changed), *self.picked])
 
     def suggestion_settings(self, settings: Settings) -> list[Settings]:
-        """Settings of the runs that score some settings: one for each seed, part of the training data kept out."""
+        """Return the settings of the runs that score a suggestion: one for each seed, with a validation split."""
         score: Settings = {"data": {"validation": self.validation}, **({"rounds": self.rounds} if self.rounds else {})}
         if self.space.metric == "validation_worst_client":
             score["indicators"] = {"client_validation": True}
         return [merge(settings, {**score, "seed": seed}) for seed in self.suggestion_seeds]
 
     def suggestion(self, settings: Settings) -> list[TrialConfig]:
-        """The same runs as configs."""
+        """Return the configs of the runs that score a suggestion."""
         return [TrialConfig(**run) for run in self.suggestion_settings(settings)]
 
     def final(self, settings: Settings) -> dict[int, TrialConfig]:
-        """The runs of the table, by seed: as a study would run them, with all training data."""
+        """Return the configs of the table, by seed: as in a study, with all training data."""
         return {seed: TrialConfig(**merge(settings, {"seed": seed})) for seed in self.seeds}
 
     def length(self, arm: Arm) -> int:
@@ -303,7 +303,7 @@ def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
 
 
 def _check_names(arms: list[Arm], parameters: list[Parameter], where: str) -> None:
-    """Every parameter is for some method, and no two methods share a file name."""
+    """Check that every parameter applies to some method, and that no two methods share a file name."""
     for parameter in parameters:
         if not any(
             parameter.key == used.key and parameter.values == used.values for a in arms for used in a.parameters

@@ -99,12 +99,12 @@ class Store:
                     aside.unlink(missing_ok=True)
 
     def lease(self, hash_: str) -> Path:
-        """The file that says who runs a trial, while somebody does."""
+        """Return the path of the lease of a trial, which exists while a process runs the trial."""
         return self.out / "leases" / hash_
 
     @property
     def name_file(self) -> Path:
-        """Holds the folder's name, by which machines know it that do not see it."""
+        """Return the path of the file with the folder's name, by which machines know it that do not share it."""
         return self.out / "checkpoints" / ".name"
 
     def name(self) -> str:

@@ -11,7 +11,7 @@ from matplotlib.container import ErrorbarContainer
 from fedbench.analysis.trials import stored_trials
 from fedbench.render.figures import draw
 from fedbench.render.plots.against import Against
-from fedbench.render.plots.base import Scene
+from fedbench.render.plots.base import PanelData
 from fedbench.specs.expand import expand
 from fedbench.store.store import Store
 from tests.analysis.helpers import fill, summary
@@ -22,7 +22,7 @@ class Seen(Against):
 
     drawn: ClassVar[list[Axes]] = []
 
-    def draw(self, ax: Axes, scene: Scene) -> None:
+    def draw(self, ax: Axes, scene: PanelData) -> None:
         super().draw(ax, scene)
         self.drawn.append(ax)
 

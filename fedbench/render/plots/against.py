@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fedbench.analysis.values import values_by_seed
 from fedbench.metrics import METRICS
-from fedbench.render.plots.base import ColourPlot, Scene, all_seeds, register_plot, seeds_in_words
+from fedbench.render.plots.base import ColourPlot, PanelData, all_seeds, register_plot, seeds_in_words
 from fedbench.specs.expand import Cell
 from fedbench.specs.names import Show, named, shown_as
 from fedbench.specs.parts import MetricName
@@ -34,12 +34,12 @@ class Against(ColourPlot):
     show: Show = "value"
     """y itself, or its difference or relative gain (in %) to the baseline"""
 
-    def note(self, scenes: Sequence[Scene]) -> str:
+    def note(self, scenes: Sequence[PanelData]) -> str:
         """What a point is, and of which seeds."""
         seeds = all_seeds(scenes)
         return f"point: mean over {seeds_in_words(seeds)}" + ("; bar: ± standard deviation" if len(seeds) > 1 else "")
 
-    def draw(self, ax: "Axes", scene: Scene) -> None:
+    def draw(self, ax: "Axes", scene: PanelData) -> None:
         """Place a point at the means over the seeds that have both metrics."""
         for cell, colour, label in self.coloured(scene):
             x = values_by_seed(scene.study, [cell], scene.trials, self.x, "value")
@@ -56,7 +56,7 @@ class Against(ColourPlot):
         ax.set_xlabel(fill(METRICS.get(self.x).label, LABEL_WIDTH))
         ax.set_ylabel(fill(shown_as(METRICS.get(self.y).label, self.show), LABEL_WIDTH))
 
-    def name_of(self, cell: Cell, scene: Scene) -> str:
+    def name_of(self, cell: Cell, scene: PanelData) -> str:
         """What tells a cell from the others in its panel."""
         axes = [axis for axis in cell.labels if len({other.labels[axis] for other in scene.cells}) > 1]
         return ", ".join(named(axis, cell.labels[axis]) for axis in axes)

@@ -31,8 +31,8 @@ from tests.fuzzing.commands import (
     typed,
 )
 from tests.fuzzing.damage import ODD_WORDS, damaged, file_of, flow
-from tests.fuzzing.doors import MEMORY, Doors, Outcome
 from tests.fuzzing.files import CONFIG, SPACE, STUDY, built_in, parsed, vocabulary
+from tests.fuzzing.server import MEMORY, CommandServer, Outcome
 
 LONGEST_LINE = 3000  # characters
 WORDS = vocabulary()
@@ -48,7 +48,7 @@ class Ground:
             folder.mkdir(parents=True)
         own = {"HOME": self.home, "TMPDIR": self.root / "tmp", "FEDBENCH_CACHE": cache}
         fixed = {"MPLCONFIGDIR": matplotlib.get_cachedir(), "PYTHONDONTWRITEBYTECODE": "1"}
-        self.doors = Doors(root, {**{name: str(path) for name, path in own.items()}, **fixed})
+        self.commands = CommandServer(root, {**{name: str(path) for name, path in own.items()}, **fixed})
 
     def fresh(self) -> Path:
         """An empty folder to run the next command in."""
@@ -63,7 +63,7 @@ class Ground:
         """
         note(f"{arguments}")
         before = self._there()
-        outcome = self.doors.run(self.work, *arguments)
+        outcome = self.commands.run(self.work, *arguments)
         note(f"{outcome.code}, {outcome.memory >> 20} MiB, {outcome.out[-2000:]}, {outcome.err[-6000:]}")
         assert outcome.code in ((0, 1, 2) if failed else (0, 2))
         assert "Traceback" not in outcome.out + outcome.err
@@ -91,7 +91,7 @@ class Ground:
 def ground(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Iterator[Ground]:
     found = Ground(tmp_path_factory.mktemp("fuzz"), own_cache)
     yield found
-    found.doors.close()
+    found.commands.close()
 
 
 Check = Callable[[Any], None]
@@ -153,20 +153,20 @@ def test_config_files(ground: Ground, all_of: Any) -> None:
 
 def test_settings_in_options(ground: Ground, all_of: Any) -> None:
     def check(example: tuple[str, list[str]]) -> None:
-        door, given_ = example
-        (ground.fresh() / "mine.yaml").write_text(STUDY if door == "study" else SPACE)
-        line = ["trial", "--show"] if door == "trial" else [door, "mine.yaml", "--dry-run", "--out", "out"]
+        command, given_ = example
+        (ground.fresh() / "mine.yaml").write_text(STUDY if command == "study" else SPACE)
+        line = ["trial", "--show"] if command == "trial" else [command, "mine.yaml", "--dry-run", "--out", "out"]
         ground.run(*line, *(part for text in given_ for part in ("--set", text)))
 
-    doors = st.sampled_from(["trial", "trial", "study", "search"])
-    all_of(170, st.tuples(doors, st.lists(SETTINGS, min_size=1, max_size=3)), check)
+    commands = st.sampled_from(["trial", "trial", "study", "search"])
+    all_of(170, st.tuples(commands, st.lists(SETTINGS, min_size=1, max_size=3)), check)
 
 
 def test_other_options(ground: Ground, all_of: Any) -> None:
     def check(example: tuple[str, list[str]]) -> None:
-        door, given_ = example
-        (ground.fresh() / "mine.yaml").write_text(STUDY if door == "study" else SPACE)
-        ground.run(door, "mine.yaml", "--dry-run", "--out", "out", *given_)
+        command, given_ = example
+        (ground.fresh() / "mine.yaml").write_text(STUDY if command == "study" else SPACE)
+        ground.run(command, "mine.yaml", "--dry-run", "--out", "out", *given_)
 
     both = st.tuples(st.just("study"), options(OPTIONS)) | st.tuples(st.just("search"), options(OPTIONS | SEARCHED))
     all_of(100, both, check)

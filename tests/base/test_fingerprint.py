@@ -1,11 +1,12 @@
-import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-SHOW = [sys.executable, "-m", "fedbench.trial", "--import", "mine", "--show"]
+from tests.fuzzing.server import CommandServer
+
 METHOD = """
 from typing import Literal
 from fedbench.methods import Cohort, Method, MethodSettings, Server, Update, register_method
@@ -23,11 +24,21 @@ class Mine(Method[MineSettings]):
 """
 
 
-def hash_of(folder: Path) -> str:
-    """The hash of a trial with the method in a folder, in a process of its own."""
-    command = [*SHOW, "--set", "method.name=mine"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=dict(os.environ))
-    return result.stdout.split("hash: ")[1].strip()
+Hash = Callable[[Path], str]
+
+
+@pytest.fixture(scope="module")
+def hash_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hash]:
+    """The hash of a trial with the method in a folder, each in a process of its own."""
+    server = CommandServer(tmp_path_factory.mktemp("server"), {})
+
+    def read(folder: Path) -> str:
+        outcome = server.run(folder, "trial", "--import", "mine", "--show", "--set", "method.name=mine")
+        assert outcome.code == 0, outcome.err
+        return outcome.out.split("hash: ")[1].strip()
+
+    yield read
+    server.close()
 
 
 @pytest.fixture
@@ -39,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_edited_plugin_is_another_experiment(folder: Path) -> None:
+def test_an_edited_plugin_is_another_experiment(folder: Path, hash_of: Hash) -> None:
     first = hash_of(folder)
     (folder / "unrelated.py").write_text("x = 2\n")
     assert hash_of(folder) == first
@@ -53,7 +64,7 @@ def test_an_edited_plugin_is_another_experiment(folder: Path) -> None:
     assert hash_of(folder) == first
 
 
-def test_a_version_speaks_for_a_plugin_that_gives_one(folder: Path) -> None:
+def test_a_version_speaks_for_a_plugin_that_gives_one(folder: Path, hash_of: Hash) -> None:
     (folder / "mine.py").write_text(METHOD % 'version="1"')
     first = hash_of(folder)
     (folder / "deeper.py").write_text("GAMMA = 0.8\n")
@@ -61,7 +72,7 @@ def test_a_version_speaks_for_a_plugin_that_gives_one(folder: Path) -> None:
 
 
 def test_the_same_code_in_another_folder_is_the_same_experiment(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
+    folder: Path, hash_of: Hash, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = tmp_path_factory.mktemp("other")
     for path in folder.glob("*.py"):

@@ -32,14 +32,14 @@ class Outcome(NamedTuple):
     memory: int
 
 
-class Doors:
-    """The process that opens them: `run` is a command line in a folder."""
+class CommandServer:
+    """A process that runs commands; `run` runs one in a folder."""
 
     def __init__(self, scratch: Path, environment: Mapping[str, str]) -> None:
         self.printed = [scratch / "stdout", scratch / "stderr"]
         one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzzing.doors", *map(str, self.printed)],
+            [sys.executable, "-m", "tests.fuzzing.server", *map(str, self.printed)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **one_thread, **environment, "PYTHONUTF8": "1", "COLUMNS": "100"},
@@ -49,7 +49,7 @@ class Doors:
         self._answer()  # it is warm
 
     def run(self, folder: Path, *arguments: str) -> Outcome:
-        """A command line, its door first, in a folder."""
+        """Run a command, its name first, in a folder."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([str(folder), *arguments]) + "\n")
         self.process.stdin.flush()
@@ -70,7 +70,7 @@ class Doors:
         self.process.wait()
 
 
-def warm(doors: Mapping[str, Any]) -> None:
+def warm(commands: Mapping[str, Any]) -> None:
     """Import and look up whatever commands need, and put the arrays of the embedded data into the cache."""
     import matplotlib.pyplot  # noqa: F401
 
@@ -82,15 +82,15 @@ def warm(doors: Mapping[str, Any]) -> None:
         "new method my_rule --to /dev/null/nowhere",
         f"trial {WARM}",
     ):
-        door, *arguments = line.split()
+        name, *arguments = line.split()
         sys.argv = ["fedbench", *arguments]
         try:
-            doors["run"](doors[door])
+            commands["run"](commands[name])
         except SystemExit as stopped:
-            assert stopped.code == (2 if door == "new" else 0), (line, stopped.code)
+            assert stopped.code == (2 if name == "new" else 0), (line, stopped.code)
 
 
-def child(doors: Mapping[str, Any], printed: list[str], request: list[str]) -> int:
+def child(commands: Mapping[str, Any], printed: list[str], request: list[str]) -> int:
     """Run one command line, within limits; returns its exit code."""
     for number, path in enumerate(printed, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
@@ -100,11 +100,11 @@ def child(doors: Mapping[str, Any], printed: list[str], request: list[str]) -> i
     resource.setrlimit(resource.RLIMIT_AS, (size + 2 * MEMORY, size + 2 * MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     signal.alarm(SECONDS)
-    folder, door, *arguments = request
+    folder, name, *arguments = request
     os.chdir(folder)
     sys.argv = ["fedbench", *arguments]
     try:
-        doors["run"](doors[door])
+        commands["run"](commands[name])
     except SystemExit as stopped:
         code = stopped.code if isinstance(stopped.code, int) else CRASH  # a command says its code
     except BaseException:
@@ -122,12 +122,12 @@ def serve(printed: list[str]) -> None:
     from fedbench.cli.command import run
     from tests.commands import clean, data, new, report, search, study, trial, verify
 
-    doors: dict[str, Any] = {"run": run, "study": study, "search": search, "trial": trial, "report": report}
-    doors |= {"data": data, "new": new, "clean": clean, "verify": verify}
+    commands: dict[str, Any] = {"run": run, "study": study, "search": search, "trial": trial, "report": report}
+    commands |= {"data": data, "new": new, "clean": clean, "verify": verify}
     answers = os.fdopen(os.dup(1), "w")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
-    warm(doors)
+    warm(commands)
     gc.freeze()
     print(json.dumps([0, 0]), file=answers, flush=True)
     requests = os.fdopen(os.dup(0))
@@ -136,7 +136,7 @@ def serve(printed: list[str]) -> None:
         process = os.fork()
         if not process:
             try:
-                code = child(doors, printed, json.loads(line))
+                code = child(commands, printed, json.loads(line))
             finally:
                 os._exit(code)
         _, status, usage = os.wait4(process, 0)

@@ -88,7 +88,7 @@ def kind(config: TrialConfig) -> Kind:
 
 
 def peak_gpu_memory(store: Store) -> dict[Kind, float]:
-    """Bytes that the largest stored trial of every kind reserved on a GPU, where it had one."""
+    """Return by kind of trial the most bytes that a stored trial reserved on a GPU; kinds without any are left out."""
     peaks: dict[Kind, float] = {}
     for trial in store.all():
         summary = trial.summary

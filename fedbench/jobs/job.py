@@ -71,7 +71,7 @@ class Process:
         """Let the parent know that the job is prepared."""
 
     def stop(self, number: int, tidy: Callable[[], None] = lambda: None) -> None:
-        """Stop because of a signal."""
+        """Stop because of a signal; `tidy` runs first in a process that has a parent."""
         interrupt(number)
 
     def restart(self, reason: str) -> None:

@@ -107,7 +107,10 @@ def rehearse(study: ScaledStudy, chosen: Mapping[str, TrialConfig], data_dir: Pa
 
 
 def try_out(study: ScaledStudy, missing: Mapping[str, TrialConfig], data_dir: Path | None, everything: bool) -> str:
-    """Try what `to_try` chooses, and return a line that says how it went; UserError if anything failed."""
+    """Run one round of each trial that `to_try` chooses, and return a line with the outcome.
+
+    UserError if one failed.
+    """
     chosen, started = to_try(study, missing, everything), time.monotonic()
     if not chosen:
         return ""

@@ -118,7 +118,7 @@ class Checkpoints(Callback[Simulation, Record]):
         self._saved = time.monotonic()
 
     def start(self, run: Simulation) -> None:
-        """Start to count the seconds."""
+        """Start to count the seconds until the first checkpoint."""
         self._saved = time.monotonic()
 
     def round(self, run: Simulation, seen: Record) -> None:

@@ -49,7 +49,8 @@ class SearchResults:
     """What a search has found.
 
     best: the settings of the best suggestion, by method, as `TrialConfig` takes them; table: a row for each method, its
-    accuracy with default and with best settings; suggestions: a row for each suggestion; files: all that was written.
+    accuracy with default and with best settings; suggestions: a row for each suggestion; files: all that was written;
+    results: those of the study with the axes `method` and `settings` (default, tuned), as `run` returns them.
     """
 
     space: "ScaledSpace"
@@ -57,6 +58,7 @@ class SearchResults:
     table: "pd.DataFrame"
     suggestions: "pd.DataFrame"
     files: list[Path]
+    results: "Results"
 
 
 def run(
@@ -171,10 +173,13 @@ def search(
     job = _carried_out("search", "search_spaces", start, wanted)
     if wanted.dry_run:
         return None
-    from fedbench.searches.report import trials_frame
+    from fedbench.render.results import Results
+    from fedbench.searches.report import suggestions_frame
 
     best = {each.arm.label: each.arm.settings(each.best.params) for each in job.searches if each.best}
-    return SearchResults(job.space, best, job.made.table, trials_frame(job.searches), job.made.files)
+    made = job.made
+    results = Results(made.study, made.report.trials)
+    return SearchResults(job.space, best, made.table, suggestions_frame(job.searches), made.files, results)
 
 
 def report(

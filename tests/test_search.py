@@ -85,8 +85,9 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     assert (code, error) == (0, "")
     assert "2 suggestions, 0 of them done" in text
     folder = out / "searches" / "mine" / "quick"
-    assert {path.name for path in folder.iterdir()} == {
-        *("best.yaml", "trials.csv", "table.csv", "table.md", "table.tex", "optuna.sqlite3", ".lock", "report.json"),
+    assert {path.name for path in folder.iterdir()} >= {
+        *("best.yaml", "suggestions.csv", "tuning.csv", "tuning.md", "tuning.tex", "optuna.sqlite3", ".lock"),
+        *("table.csv", "table.md", "table.tex", "claims.csv", "trials.csv", "report.json", "report.html"),
         *(f"{plot}.{ending}" for plot in ("history", "importance", "slice") for ending in ("png", "svg", "pdf")),
     }
     index = (out / "index.html").read_text()
@@ -132,7 +133,7 @@ def test_a_search_ends_with_the_best_adds_nothing_when_repeated_and_the_differen
     assert code == 0
     assert f"these are of a variant of the search; the whole search's go to {folder}\n" in text
     assert "Mine (scale quick; only seeds=9): test accuracy (%), scored over the last 3 rounds, one seed (9)" in text
-    assert (folder / "seeds=9" / "table.tex").exists()
+    assert (folder / "seeds=9" / "tuning.tex").exists()
     assert not (folder / "seeds=9" / "optuna.sqlite3").exists()  # the suggestions are the whole search's
     assert {path: path.read_bytes() for path in written} == written
     assert values(search) == before
@@ -161,7 +162,7 @@ def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command
         assert best.params["clients.lr"] == 0.05
         assert search.study.best_trial.number == best.number
     folder = out / "searches" / "mine" / "quick"
-    table = pd.read_csv(folder / "table.csv")
+    table = pd.read_csv(folder / "tuning.csv")
     assert list(table["method"]) == ["FedAvg", "FedAvg twice"]
     assert table[["default_mean", "tuned_mean", "difference_mean"]].notna().all().all()
     assert (table["difference_mean"] - (table["tuned_mean"] - table["default_mean"])).abs().max() < 1e-9
@@ -173,8 +174,8 @@ def test_methods_get_the_same_budget_and_what_diverges_is_never_the_best(command
     code, text, _ = command(main, file, "--out", str(out), "--trials", "4", "--only", "method=FedAvg twice")
     assert code == 0
     assert "4 suggestions, 4 of them done" in text
-    assert list(pd.read_csv(folder / "method=FedAvg-twice" / "table.csv")["method"]) == ["FedAvg twice"]
-    assert list(pd.read_csv(folder / "table.csv")["method"]) == ["FedAvg", "FedAvg twice"]
+    assert list(pd.read_csv(folder / "method=FedAvg-twice" / "tuning.csv")["method"]) == ["FedAvg twice"]
+    assert list(pd.read_csv(folder / "tuning.csv")["method"]) == ["FedAvg", "FedAvg twice"]
     code, text, _ = command(main, file, "--out", str(out), "--trials", "4", "--set", "data.alpha=7", "--dry-run")
     assert (code, text.count("4 of 4 suggestions to run")) == (0, 2)
     Path(file).write_text(TWO_METHODS.replace("clients.count: 5", "clients.count: 4"))

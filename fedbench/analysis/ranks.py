@@ -140,6 +140,8 @@ def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
     """
     if study.study.variance and not study.study.ranks:
         return None  # its cells are repetitions of one experiment, not different ones
+    if study.home == "searches":
+        return None  # its two cells are no sample of conditions
     spec = study.study.ranks or RanksSpec()
     if spec.axis not in study.axes or len(study.axes[spec.axis]) < 2:
         return None

@@ -57,7 +57,8 @@ def show(report: StudyReport) -> None:
     for line in [*report.remarks, *report.files]:
         say(line)
     if report.study.variant:
-        say(f"these are of a variant of the study; the whole study's go to {report.files[0].parents[1]}")
+        what = "search" if report.study.home == "searches" else "study"
+        say(f"these are of a variant of the {what}; the whole {what}'s go to {report.files[0].parents[1]}")
 
 
 def show_sheet(sheet: Sheet) -> None:

@@ -16,22 +16,26 @@ from fedbench.config import TrialConfig
 from fedbench.config.naming import RunName
 from fedbench.console import print_warning
 from fedbench.console.progress import SearchProgress, StudyProgress, clock
-from fedbench.console.tables import show_sheet
+from fedbench.console.tables import show, show_sheet
 from fedbench.cost.cases import Machine
 from fedbench.cost.estimate import estimate
 from fedbench.data.official import check_data_dir
 from fedbench.jobs.job import Job
+from fedbench.jobs.live import LivePages
 from fedbench.jobs.options import SEARCH_PREFIX, Request, Selection
 from fedbench.jobs.placement import informed, placement
-from fedbench.jobs.study import check_machine, complete, run_with_progress, warn_about, with_trackers
-from fedbench.searches.report import (
-    Comparison,
-    SearchReport,
-    compare,
-    final_trials,
-    make_search_report,
-    sheet,
+from fedbench.jobs.rehearsal import FirstTrials, order, try_out
+from fedbench.jobs.study import (
+    check_machine,
+    complete,
+    page_of,
+    print_where,
+    run_with_progress,
+    warn_about,
+    with_trackers,
 )
+from fedbench.searches.report import SearchReport, make_search_report, result_of
+from fedbench.searches.result import METHOD, SETTINGS, result_study, tuned
 from fedbench.searches.suggestions import (
     Suggestions,
     check_sampler,
@@ -46,6 +50,7 @@ from fedbench.searches.suggestions import (
     sole_driver,
 )
 from fedbench.simulation.federation import check_data
+from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.parameters import corners
 from fedbench.specs.space import ScaledSpace, expand_space
 from fedbench.store.store import Store
@@ -84,7 +89,7 @@ def selected_space(selection: Selection, how: SearchOptions) -> ScaledSpace:
         seeds=selection.seeds,
         trials=how.trials,
     )
-    for arm in space.arms:
+    for arm in tuned(space):
         check_sampler(how.sampler, arm)
     return space
 
@@ -94,7 +99,7 @@ class SearchJob(Job):
 
     def __init__(self, request: Request, how: SearchOptions) -> None:
         selection, options = request.selection, request.options
-        self.store, self.fresh, self.how = Store(selection.out), request.fresh, how
+        self.store, self.fresh, self.how, self.request = Store(selection.out), request.fresh, how, request
         self.space = selected_space(selection, how)
         self.folder = selection.out / "searches" / self.space.name / self.space.scale
         self.url = how.storage or default_url(self.folder / self.space.other)
@@ -114,6 +119,10 @@ class SearchJob(Job):
         space, configs = self.space, list[TrialConfig]()
         storage = open_storage(self.url) if is_there(self.url) and not self.fresh else None
         for arm in space.arms:
+            if not arm.parameters:
+                say(f"{arm.label}: a reference; nothing is searched")
+                configs += space.final(arm.fixed).values()
+                continue
             known = storage and is_known(storage, space, arm)
             left = Suggestions.open(storage, space, arm).left if storage and known else space.trials
             over = ", ".join(map(str, arm.parameters))
@@ -125,6 +134,21 @@ class SearchJob(Job):
         say(f"{seeds} runs a suggestion, {at_once} suggestions at a time on this machine's {place.where}")
         say(f"time: at most about {clock(cost.seconds / at_once)} ({clock(cost.seconds)} on one worker; {cost.source})")
         say(f"memory: about {cost.memory * seeds / 2**20:.0f} MiB for a suggestion")
+        if self.request.rehearse:
+            self._try_out()
+
+    def _try_out(self) -> None:
+        """Run a round of each kind of trial on tiny data: with --try of all kinds, else of those with users' code."""
+        study = result_study(self.space, {}, self.request.selection.modules)
+        finished = set() if self.fresh else self.store.finished(study.trials)
+        missing = {hash_: config for hash_, config in study.trials.items() if hash_ not in finished}
+        if line := try_out(study, missing, self.options.data_dir, everything=bool(self.request.rehearse)):
+            say(line)
+
+    @property
+    def study(self) -> ScaledStudy:
+        """The result of the search, as far as it is known."""
+        return result_of(self.space, self.searches, self.request.selection.modules)
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -133,13 +157,15 @@ class SearchJob(Job):
         if not is_there(self.url):  # else there may be nothing left to run
             check_machine(self.options, configs)
         check_data(configs, self.options.data_dir)
+        if self.request.rehearse is not False:
+            self._try_out()
         storage = open_storage(self.url) if self.how.storage else None
         self.store.prepare()
         with sole_driver(self.folder / self.space.other):
             storage = storage or open_storage(self.url)
             if self.fresh:
                 forget(storage, self.space)
-            self.searches = [Suggestions.open(storage, self.space, arm) for arm in self.space.arms]
+            self.searches = [Suggestions.open(storage, self.space, arm) for arm in tuned(self.space)]
             self.trackers.prepare([SEARCH_PREFIX + self.space.name], print_warning)
             yield
 
@@ -191,70 +217,72 @@ class SearchJob(Job):
 
     def _run_final(self, nodes: "Nodes | None" = None) -> None:
         """Run default and best settings over all seeds for the table, as far as the store does not have them."""
-        wanted = final_trials(compare(self.searches))
-        finished = self.store.finished(wanted)
-        missing = {hash_: config for hash_, config in wanted.items() if hash_ not in finished}
-        if missing:
-            self.store.mend()
-            say(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done")
-            names = run_names(SEARCH_PREFIX + self.space.name, compare(self.searches))
-            progress = StudyProgress(missing, {hash_: str(name) for hash_, name in names.items()}, Console())
+        study = self.study
+        wanted, finished = study.trials, self.store.finished(study.trials)
+        missing = order({hash_: config for hash_, config in wanted.items() if hash_ not in finished})
+        if not missing:
+            return
+        self.store.mend()
+        say(f"table: {len(wanted)} runs, {len(wanted) - len(missing)} of them done")
+        say(f"page: {page_of([study], self.store)}")
+        names = run_names(study)
+        shown = {hash_: str(name) for hash_, name in names.items()}
+        watch = None if self.request.keep_going else FirstTrials(missing, shown)
+        progress = StudyProgress(missing, shown, Console(), watch)
+        with LivePages([study], self.store, progress):
             run_with_progress(missing, names, with_trackers(self._informed, self.trackers), progress, nodes)
+        if progress.hopeless:
+            say(f"stopped: the first runs of the table have failed alike, and none is done: {progress.hopeless}")
 
     def report(self, *, interrupted: bool) -> None:
         """Write and print the report; without plots if the search was interrupted, so that it ends soon."""
-        folder = self.folder / self.space.variant
-        report = self.made = make_search_report(self.searches, self.store, folder, plots=not interrupted)
+        made = self.made = make_search_report(self.study, self.searches, self.store, plots=not interrupted)
         warn_about(self.store)
-        show_search(self.searches, report, self.url)
-        if self.space.variant:
-            say(f"these are of a variant of the search; the whole search's go to {self.folder}")
+        show(made.report)
+        show_search(self.searches, made, self.url)
+        print_where(self.store, [made.study])
         self._interrupted = interrupted
         which = ", ".join(filter(None, (self.space.scale, self.space.variant)))
-        self.trackers.report(SEARCH_PREFIX + self.space.name, which, report.files, print_warning)
+        self.trackers.report(SEARCH_PREFIX + self.space.name, which, made.files, print_warning)
 
     def left(self) -> str:
         """Return how many suggestions and runs of the table are left, in words."""
         left = sum(search.left for search in self.searches)
-        runs = sum(self.store.get(hash_) is None for hash_ in final_trials(compare(self.searches)))
+        runs = sum(self.store.get(hash_) is None for hash_ in self.study.trials)
         return f"{left} suggestions and {runs} runs of the table are" if self._interrupted or left or runs else ""
 
     def failed(self, strict: bool) -> bool:
         """Return whether no suggestion or no run of the table was completed or, if `strict`, whether any failed."""
-        trials = [self.store.get(hash_) for hash_ in final_trials(compare(self.searches))]
+        trials = [self.store.get(hash_) for hash_ in self.study.trials]
         bad = [t for search in self.searches for t in search.settled if outcome(t) not in ("done", "stopped")]
         wrong = [trial for trial in trials if trial and trial.status != "done"]
         nothing = not any(search.best for search in self.searches) or len(wrong) == len(trials)
         return nothing or (strict and bool(bad or wrong))
 
 
-def run_names(search: str, comparisons: list[Comparison]) -> dict[str, RunName]:
+def run_names(study: ScaledStudy) -> dict[str, RunName]:
     """Return the name of each run of a search's table, by hash."""
     return {
-        config.hash: RunName(search, f"{comparison.label}, {which}", seed)
-        for comparison in comparisons
-        for which, runs in (("tuned", comparison.tuned), ("default", comparison.default))
-        for seed, config in runs.items()
+        config.hash: RunName(SEARCH_PREFIX + study.name, f"{cell.labels[METHOD]}, {cell.labels[SETTINGS]}", seed)
+        for cell in reversed(study.cells)  # where default and tuned settings are the same, they are the default
+        for seed, config in cell.trials.items()
     }
 
 
-def show_search(searches: list[Suggestions], report: SearchReport, url: str) -> None:
-    """Print the table, the best suggestion of every method, what stopping early saved, and all files."""
-    space = searches[0].space
-    whole = sheet(space, report.table)  # without the last column: settings stand below, and would not fit
+def show_search(searches: list[Suggestions], made: SearchReport, url: str) -> None:
+    """Print how methods were tuned, the best suggestion of each, what stopping early saved, and all warnings."""
+    space, whole = searches[0].space, made.tuning.sheet
+    # without the last column: settings stand below, and would not fit
     show_sheet(replace(whole, heads=whole.heads[:-1], rows=[row[:-1] for row in whole.rows]))
     for search in searches:
         say(f"{search.arm.label}: {_best(search)}; {outcomes(search) or 'nothing done'}")
-    counts = [len(search.settled) for search in searches]
-    if min(counts) < max(counts):
-        say(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
     ran, saved = sum(s.rounds_run for s in searches), sum(s.rounds_saved for s in searches)
     if ran:
         planned = sum(len(s.settled) * space.length(s.arm) for s in searches)
         each = f", each with {len(space.suggestion_seeds)} seeds" if len(space.suggestion_seeds) > 1 else ""
         say(f"rounds: {ran} of {planned} run{each}; ASHA saved {saved} ({100 * saved / planned:.0f} %)")
-    for path in report.files:
-        say(path)
+    for line in made.tuning.warnings:
+        print_warning(line)
     say(f"to browse the suggestions: pip install optuna-dashboard && optuna-dashboard {shlex.quote(shown_url(url))}")
 
 

@@ -4,6 +4,7 @@ import gzip
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -23,32 +24,34 @@ from fedbench.render.pages.index import INDEX, StudySummary, write_index, write_
 from fedbench.render.pages.render import RELOAD, rendered
 from fedbench.render.rank_plot import STEM, draw_ranks
 from fedbench.render.sheets import Sheet, latex, markdown
-from fedbench.render.study import PAGE, StudyReport, StudyTable, analyse, file_stem, folder_of
+from fedbench.render.study import PAGE, StudyReport, StudyTable, Tuning, analyse, file_stem, folder_of
 from fedbench.render.variance_plot import VARIANCE_STEM, draw_variance
 from fedbench.specs.expand import ScaledStudy
 from fedbench.store.store import DamagedError, Store, read_rounds
 
 CLIENTS_FILE = "client_accuracy.csv.gz"
+LINKED = (".yaml", ".csv", ".md")  # files of a search that the index links to
 
 
-def make_report(study: ScaledStudy, store: Store) -> StudyReport:
+def make_report(study: ScaledStudy, store: Store, tuning: Tuning | None = None) -> StudyReport:
     """Write everything that docs/outputs.md lists for a study into its folder, and return it.
 
+    tuning: what the search has found whose result the study is.
     Entries that are found to be damaged meanwhile are left out like those that were damaged before.
     """
     while True:
         try:
-            return _make_report(study, store)
+            return _make_report(study, store, tuning)
         except DamagedError as error:
             store.leave_out(error)
 
 
-def _make_report(study: ScaledStudy, store: Store) -> StudyReport:
+def _make_report(study: ScaledStudy, store: Store, tuning: Tuning | None) -> StudyReport:
     trials = stored_trials(study, store)
     read_rounds(trials.values())
     folder = folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
-    report = analyse(study, trials)
+    report = replace(analyse(study, trials), tuning=tuning)
     files = report.files
     files.append(_write_csv(folder / "cells.csv", cells_frame(study, report.tables)))
     for table in report.all_tables:
@@ -74,6 +77,7 @@ def _make_report(study: ScaledStudy, store: Store) -> StudyReport:
             warnings.warn(f"plot '{name}' cannot be drawn ({described(error)})", stacklevel=2)
     for old in {folder / name for name in _possible(study)} - set(files):
         old.unlink(missing_ok=True)  # of an earlier report, with other options
+    files += tuning.files if tuning else ()
     files += write_pages(report, folder, store)
     return report
 
@@ -136,13 +140,13 @@ def write_pages(report: StudyReport, folder: Path, store: Store, live: Live | No
     up = os.path.relpath(store.reports / INDEX, folder)
     page = study_page(report, folder, store.out, up=up, live=live)
     reload = RELOAD if live and live.running else 0
-    summary = write_summary(_summary(report.study, page), folder)
+    summary = write_summary(_summary(report.study, page, report.tuning), folder)
     files = [summary, rendered("study.html", folder / PAGE, reload, page=page)]
     write_index(store.reports)
     return files
 
 
-def _summary(study: ScaledStudy, page: StudyPage) -> StudySummary:
+def _summary(study: ScaledStudy, page: StudyPage, tuning: Tuning | None) -> StudySummary:
     """Return what the index shows of a study."""
     running = page.live is not None and page.live.running
     state = "running" if running else "unfinished" if page.counts.get("not run") else "finished"
@@ -157,4 +161,8 @@ def _summary(study: ScaledStudy, page: StudyPage) -> StudySummary:
         ranks=page.ranks.ranks.sentence if page.ranks else "",
         state=state,
         share=page.live.share if page.live else 1.0,
+        suggestions=tuning.suggestions if tuning else 0,
+        best=tuning.best if tuning else {},
+        warnings=tuning.warnings if tuning else (),
+        files=[path.name for path in tuning.files if path.suffix in LINKED] if tuning else (),
     )

@@ -32,11 +32,27 @@ class StudyTable(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """What the report of a search has beside that of a study.
+
+    sheet: how each method was tuned; warnings: what must be known before a conclusion is drawn; suggestions: how many
+    were tried; best: the row of the best method, by head; files: all that the search has written, figures among them.
+    """
+
+    sheet: Sheet
+    warnings: Sequence[str]
+    suggestions: int
+    best: Mapping[str, str]
+    files: Sequence[Path]
+
+
+@dataclass(frozen=True)
 class StudyReport:
     """The stored trials of a study, analysed, and the files that were written of them.
 
     tables: the cells of the study's tables, by name; clients: the table of the accuracy of clients, None if the study
-    has one of its own; files: the paths of all files, in the order in which they were written.
+    has one of its own; files: the paths of all files, in the order in which they were written; tuning: of the search
+    whose result it is.
     """
 
     study: ScaledStudy
@@ -47,6 +63,7 @@ class StudyReport:
     variance: Sequence[VarianceRow] = ()
     clients: ClientsTable | None = None
     files: list[Path] = field(default_factory=list)
+    tuning: Tuning | None = None
 
     @cached_property
     def remarks(self) -> list[str]:
@@ -102,4 +119,4 @@ def file_stem(study: ScaledStudy, name: str) -> str:
 
 def folder_of(study: ScaledStudy, store: Store) -> Path:
     """Return the folder of a study's report; what options changed or picked has a folder of its own below."""
-    return store.reports / "studies" / study.name / study.scale / study.variant
+    return store.reports / study.home / study.name / study.scale / study.variant

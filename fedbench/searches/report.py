@@ -9,17 +9,25 @@ from typing import Any
 import pandas as pd
 
 from fedbench.analysis.statistics.spread import Spread, paired, spread
+from fedbench.analysis.trials import stored_trials
 from fedbench.base.files import write_text
 from fedbench.base.settings import dump_yaml
 from fedbench.config import TrialConfig
-from fedbench.render.pages.index import SearchSummary, write_index, write_summary
+from fedbench.render.report import make_report
 from fedbench.render.sheets import Entry, Sheet, latex, markdown, over_seeds
+from fedbench.render.study import StudyReport, Tuning, folder_of
 from fedbench.searches.plots import draw_search
-from fedbench.searches.suggestions import RESULT, Suggestions
+from fedbench.searches.result import DEFAULT, METHOD, TUNED, result_study
+from fedbench.searches.suggestions import RESULT, Suggestions, outcome
+from fedbench.specs.expand import ScaledStudy
 from fedbench.specs.space import ScaledSpace
-from fedbench.store.store import Store, StoredTrial, scored_over
+from fedbench.store.store import Store, StoredTrial
 
 SETTINGS = "tuned settings"  # a column's head
+COVERAGE = [
+    "parameters: how many were searched; methods with the same number of suggestions are not tuned equally well "
+    "if one has more parameters"
+]
 RUNS = ("default", "tuned")
 
 
@@ -34,64 +42,99 @@ class Comparison:
 
 @dataclass(frozen=True)
 class SearchReport:
-    """What was made of a search."""
+    """What was made of a search: the study that it results in, with its report, and how each method was tuned."""
 
+    study: ScaledStudy
+    report: StudyReport
+    tuning: Tuning
     table: pd.DataFrame
-    files: list[Path]
+
+    @property
+    def files(self) -> list[Path]:
+        """All files that were written."""
+        return self.report.files
 
 
-def compare(searches: Sequence[Suggestions]) -> list[Comparison]:
-    """The runs that the table needs, as a study would run them."""
-    comparisons = []
-    for search in searches:
-        best = search.best
-        tuned = search.space.final(search.arm.settings(best.params)) if best else {}
-        comparisons.append(Comparison(search.arm.label, search.space.final(search.arm.fixed), tuned))
-    return comparisons
+def result_of(space: ScaledSpace, searches: Sequence[Suggestions], modules: Sequence[str] = ()) -> ScaledStudy:
+    """Return the study of a space's methods with their default and with the best settings found so far."""
+    best = {search.arm.label: search.arm.settings(search.best.params) for search in searches if search.best}
+    return result_study(space, best, modules)
 
 
-def final_trials(comparisons: Sequence[Comparison]) -> dict[str, TrialConfig]:
-    """All different runs of the table by their hash."""
-    return {config.hash: config for c in comparisons for runs in (c.default, c.tuned) for config in runs.values()}
+def compare(study: ScaledStudy) -> list[Comparison]:
+    """Return the runs of each method that is searched."""
+    cells = study.by_labels
+    labels = [label for label in study.axes[METHOD] if isinstance(label, str)]
+    pairs = {label: [cells.get((label, settings)) for settings in (DEFAULT, TUNED)] for label in labels}
+    return [Comparison(label, *(cell.trials if cell else {} for cell in pair)) for label, pair in pairs.items()]
 
 
-def make_search_report(searches: Sequence[Suggestions], store: Store, folder: Path, *, plots: bool) -> SearchReport:
-    """Write best*.yaml, trials.csv, table.csv, table.md, table.tex and, where asked for, the plots."""
-    space = searches[0].space
+def make_search_report(
+    study: ScaledStudy, searches: Sequence[Suggestions], store: Store, *, plots: bool
+) -> SearchReport:
+    """Write the report of a search's result like that of any study, with best*.yaml, suggestions.csv and tuning.*.
+
+    plots: whether to draw the suggestions.
+    """
+    space, folder = searches[0].space, folder_of(study, store)
     folder.mkdir(parents=True, exist_ok=True)
-    comparisons = compare(searches)
-    there = {hash_: trial for hash_ in final_trials(comparisons) if (trial := store.get(hash_))}
-    stored = scored_over(there, space.space.score.rounds)
+    stored = stored_trials(study, store)
     several = len(space.space.methods or {}) > 1  # whatever --only picked: files keep their names
     files = []
     for search in searches:
         if search.best:
             name = f"best-{search.arm.slug}.yaml" if several else "best.yaml"
             files.append(write_text(folder / name, best_yaml(search)))
-    files.append(write_text(folder / "trials.csv", trials_frame(searches).to_csv(index=False)))
-    table = comparison_frame(searches, comparisons, stored)
-    files.append(write_text(folder / "table.csv", table.to_csv(index=False)))
+    files.append(write_text(folder / "suggestions.csv", suggestions_frame(searches).to_csv(index=False)))
+    table = comparison_frame(space, searches, compare(study), stored)
     shown = sheet(space, table)
-    files.append(write_text(folder / "table.md", markdown(shown)))
-    files.append(write_text(folder / "table.tex", latex(shown, f"search {space.name} {space.scale} {space.variant}")))
+    files.append(write_text(folder / "tuning.csv", table.to_csv(index=False)))
+    files.append(write_text(folder / "tuning.md", markdown(shown)))
+    files.append(write_text(folder / "tuning.tex", latex(shown, f"search {space.name} {space.scale} {space.variant}")))
     for search in searches if plots else ():
         files += draw_search(search, folder, f"-{search.arm.slug}" if several else "")
-    files.append(write_summary(_summary(space, table, files), folder))
-    write_index(store.out)
-    return SearchReport(table, files)
-
-
-def _summary(space: ScaledSpace, table: pd.DataFrame, files: Sequence[Path]) -> SearchSummary:
-    """What the index says: the row with the best tuned accuracy (else default), and files but for pictures."""
-    shown, best = sheet(space, table), dict[str, str]()
-    scores = table["tuned_mean"].fillna(table["default_mean"]).astype(float)
-    if scores.notna().any():
-        row = shown.rows[int(scores.fillna(-math.inf).to_numpy().argmax())]
-        texts = [cell.text() if isinstance(cell, Entry) else cell for cell in row]
-        best = {("settings" if head == SETTINGS else head): text for head, text in zip(shown.heads, texts, strict=True)}
-    names = [path.name for path in files if path.suffix not in (".png", ".svg", ".pdf")]
     tried = int(table["suggestions"].sum())
-    return SearchSummary(space.title, space.name, space.scale, space.variant, tried, best, names)
+    tuning = Tuning(shown, warnings_of(searches, table), tried, _best_row(shown, table), files)
+    return SearchReport(study, make_report(study, store, tuning), tuning, table)
+
+
+def warnings_of(searches: Sequence[Suggestions], table: pd.DataFrame) -> list[str]:
+    """Return what must be known before a conclusion is drawn from a search."""
+    lines = []
+    for row in table.to_dict("records"):
+        default, tuned, low = row["default_mean"], row["tuned_mean"], row["difference_low95"]
+        if row["searched"] and pd.notna(row["difference_mean"]) and not row["difference_mean"] > 0:
+            lines.append(
+                f"{row['method']}: tuned ({tuned:.2f}) is not better than its default ({default:.2f}) on fresh seeds"
+            )
+        elif row["searched"] and pd.notna(low) and not low > 0:
+            lines.append(f"{row['method']}: tuned cannot be told apart from its default on fresh seeds")
+    for search in searches:
+        default = search.arm.default(search.space.suggestion(search.arm.fixed)[0])
+        first = next((trial for trial in search.ended if trial.params == default), None)
+        if first and outcome(first) == "stopped":
+            after = first.user_attrs[RESULT]["rounds"]
+            lines.append(
+                f"{search.arm.label}: the scheduler stopped the default settings after round {after}, "
+                "so that no suggestion was compared with them in full (--scheduler none stops nothing)"
+            )
+    counts = [len(search.settled) for search in searches]
+    if min(counts) < max(counts):
+        lines.append(f"not a fair comparison: methods have between {min(counts)} and {max(counts)} suggestions")
+    return lines
+
+
+def _best_row(shown: Sheet, table: pd.DataFrame) -> dict[str, str]:
+    """The row of the method with the best score, by head; of its default settings, if these are better than tuned."""
+    default, tuned = table["default_mean"].astype(float), table["tuned_mean"].astype(float)
+    scores = default.where(tuned.isna() | (default > tuned), tuned)
+    if not scores.notna().any():
+        return {}
+    number = int(scores.fillna(-math.inf).to_numpy().argmax())
+    texts = [cell.text() if isinstance(cell, Entry) else cell for cell in shown.rows[number]]
+    row = {("settings" if head == SETTINGS else head): text for head, text in zip(shown.heads, texts, strict=True)}
+    worse = bool(default.iloc[number] > tuned.iloc[number])
+    return {**row, "method": f"{row['method']}, default settings", "settings": "-"} if worse else row
 
 
 def best_yaml(search: Suggestions) -> str:
@@ -108,7 +151,7 @@ def best_yaml(search: Suggestions) -> str:
     return "\n".join([*lines, dump_yaml(search.arm.settings(best.params))])
 
 
-def trials_frame(searches: Sequence[Suggestions]) -> pd.DataFrame:
+def suggestions_frame(searches: Sequence[Suggestions]) -> pd.DataFrame:
     """One row a suggestion: its outcome, score, rounds and time, and a column for every parameter."""
     rows = []
     for search in searches:
@@ -123,22 +166,31 @@ def trials_frame(searches: Sequence[Suggestions]) -> pd.DataFrame:
 
 
 def comparison_frame(
-    searches: Sequence[Suggestions], comparisons: Sequence[Comparison], stored: Mapping[str, StoredTrial]
+    space: ScaledSpace,
+    searches: Sequence[Suggestions],
+    comparisons: Sequence[Comparison],
+    stored: Mapping[str, StoredTrial],
 ) -> pd.DataFrame:
-    """One row a method: test accuracy in percent with default and tuned settings, and their paired difference."""
-    rows = []
-    for search, comparison in zip(searches, comparisons, strict=True):
-        default, tuned = accuracies(comparison.default, stored), accuracies(comparison.tuned, stored)
-        best = search.best
+    """One row a method: test accuracy in percent with default and tuned settings, and their paired difference.
+
+    searched: how many parameters it has; a reference has none, and no tuned settings of its own.
+    """
+    rows, known = [], {search.arm.label: search for search in searches}
+    for comparison in comparisons:
+        search = known.get(comparison.label)
+        default = accuracies(comparison.default, stored)
+        tuned = accuracies(comparison.tuned, stored) if search else {}
+        best = search.best if search else None
         rows.append(
             {
                 "method": comparison.label,
-                "suggestions": len(search.settled),
+                "searched": len(search.arm.parameters) if search else 0,
+                "suggestions": len(search.settled) if search else 0,
                 **_columns("default", spread(list(default.values()))),
                 **_columns("tuned", spread(list(tuned.values()))),
                 **_columns("difference", paired(tuned, default)),
                 "seeds": len(comparison.default),
-                search.space.space.metric: best.value if best else None,
+                space.space.metric: best.value if best else None,
                 "parameters": _values(best.params) if best else "",
             }
         )
@@ -167,6 +219,7 @@ def sheet(space: ScaledSpace, table: pd.DataFrame) -> Sheet:
     rows: list[list[str | Entry]] = [
         [
             row["method"],
+            Entry(str(row["searched"])),
             Entry(str(row["suggestions"])),
             _accuracy(row, "default"),
             _accuracy(row, "tuned"),
@@ -175,7 +228,12 @@ def sheet(space: ScaledSpace, table: pd.DataFrame) -> Sheet:
         ]
         for row in table.to_dict("records")
     ]
-    return Sheet(["method", "tried", "default", "tuned", "difference", SETTINGS], rows, caption(space, table))
+    return Sheet(
+        ["method", "parameters", "tried", "default", "tuned", "difference", SETTINGS],
+        rows,
+        caption(space, table),
+        remarks=COVERAGE if table["searched"].nunique() > 1 else [],
+    )
 
 
 def _accuracy(row: Mapping[str, Any], name: str) -> str | Entry:

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from fedbench.base.errors import ConfigError, UserError, unknown
 from fedbench.base.fields import first_duplicate
@@ -45,7 +45,8 @@ class ScaledStudy:
 
     axes: the labels of each axis that were picked; whole: all that the scale has; changed: base settings that options
     changed; picked: in words, what they picked; score: what the final score is; plan: of its seeds;
-    source: its name, or its file, as it was given; modules: what --import named; base: the settings of all cells.
+    source: its name, or its file, as it was given; modules: what --import named; base: the settings of all cells;
+    home: below which folder its reports are; that of the result of a search is `searches`.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ScaledStudy:
     modules: Sequence[str] = ()
     base: Settings = field(default_factory=dict)
     plan: Plan = UNPLANNED
+    home: Literal["studies", "searches"] = "studies"
 
     def with_seeds(self, seeds_of: Callable[[Cell], Sequence[int]]) -> "ScaledStudy":
         """Return the same study with other seeds in its cells."""

@@ -16,7 +16,8 @@ from fedbench.specs.consistency import check_changes, result_changes
 from fedbench.specs.library import built_in, load
 from fedbench.specs.names import ScaleName, variant_name
 from fedbench.specs.parameters import Parameter, Parameters, Value, corners, fill, look_up, parameters_in, parameters_of
-from fedbench.specs.parts import ScoreSpec
+from fedbench.specs.parts import ClaimSpec, ScoreSpec
+from fedbench.specs.study import CheckChoice
 
 VALIDATION = 0.2  # share of the training data that a suggestion is scored on, where the space says nothing
 TINY = {"rounds": 2, "data.train_size": 200, "clients.count": 5}
@@ -54,7 +55,15 @@ class Space(Strict):
     base: dict[str, Any] = {}
     """settings of all runs"""
     methods: Annotated[dict[str, dict[str, Any]], Field(min_length=1)] | None = None
-    """names with settings: each is searched for itself, with the same budget; one method needs none"""
+    """names with settings: each is searched for itself, with the same budget; one method needs none. A method that no
+    parameter applies to is a reference"""
+    references: dict[str, dict[str, Any]] = {}
+    """further names with settings that nothing is searched for: rows to compare with"""
+    baseline: str | None = None
+    """the method that the others are compared with; FedAvg, where there is one, else the first"""
+    claims: list[Annotated[ClaimSpec, CheckChoice]] = []
+    """claims on the result, over the axes `method` and `settings` (default, tuned); by default that each tuned method
+    beats the tuned baseline"""
     parameters: Annotated[Parameters, Field(examples=["{clients.lr: {loguniform: [1e-3, 0.5]}}"])]
     """a range or a choice for a setting, or several, each with a condition"""
     metric: Literal["validation_accuracy", "validation_loss", "validation_worst_client"] = "validation_accuracy"
@@ -81,7 +90,10 @@ class Space(Strict):
 
 @dataclass(frozen=True)
 class Arm:
-    """One method of a space: what is fixed, and what is searched. Its fixed settings are the method's default."""
+    """One method of a space: what is fixed, and what is searched. Its fixed settings are the method's default.
+
+    Without parameters it is a reference: nothing is searched.
+    """
 
     label: str
     fixed: Settings
@@ -113,7 +125,8 @@ class Arm:
 class ScaledSpace:
     """A space at one scale, checked: what is searched, and what is run with the best.
 
-    changed: base settings that options changed; picked: in words, the methods and seeds that they picked.
+    changed: base settings that options changed; picked: in words, the methods and seeds that they picked; source: its
+    name, or its file, as it was given.
     """
 
     name: str
@@ -127,6 +140,7 @@ class ScaledSpace:
     validation: float
     changed: Settings
     picked: Sequence[str]
+    source: str = ""
 
     @property
     def title(self) -> str:
@@ -216,19 +230,22 @@ def expand_space(
     spec = space.scales.get(cast(ScaleName, "quick" if scale == "tiny" else scale))
     if spec is None:
         raise UserError(f"search space '{stem}' has no scale '{scale}'; it has {', '.join(space.scales)}")
-    check_changes(changes, {"method": [nest(settings, stem) for settings in (space.methods or {"": {}}).values()]})
+    rows = [*(space.methods or {"": {}}).values(), *space.references.values()]
+    check_changes(changes, {"method": [nest(settings, stem) for settings in rows]})
     tiny = scale == "tiny"
     base = merge(nest(space.base, stem), nest(spec.base, stem))
     if tiny:
         base = merge(merge(base, nest(TINY)), nest(space.scales.get("tiny", SpaceScale()).base, stem))
     base = merge(base, changes)
-    for at, settings in {"base": base, **{f"methods.{label}": s for label, s in (space.methods or {}).items()}}.items():
+    for at, settings in {"base": base, **_named_settings(space)}.items():
         if "seed" in settings:
             raise ConfigError(f"{stem}: {at}.seed: name seeds under seeds, and suggestion_seeds")
     validation, base = _validation(base, stem)
     arms = _arms(space, base, stem)
     chosen = (
-        _pick(arms, only, "--only method=") if only else _pick(arms, spec.methods, f"{stem}: scales.{scale}.methods: ")
+        _pick(arms, only, "--only method=")
+        if only
+        else _pick(arms, spec.methods and [*spec.methods, *space.references], f"{stem}: scales.{scale}.methods: ")
     )
     budget = spec.trials or space.trials
     suggestion_seeds, table_seeds = spec.suggestion_seeds or space.suggestion_seeds, spec.seeds or space.seeds
@@ -247,12 +264,19 @@ def expand_space(
             *([f"method={','.join(arm.label for arm in chosen)}"] if only else []),
             *([f"seeds={','.join(map(str, seeds))}"] if seeds else []),
         ],
+        source=str(name),
     )
     _check_size(scaled)
     _check_seeds(scaled)
     for arm in scaled.arms:
         _check(scaled, arm)
     return scaled
+
+
+def _named_settings(space: Space) -> dict[str, Settings]:
+    """The settings of all methods and references, by where they stand in the file."""
+    kinds = {"methods": space.methods or {}, "references": space.references}
+    return {f"{kind}.{label}": settings for kind, rows in kinds.items() for label, settings in rows.items()}
 
 
 def _check_size(scaled: ScaledSpace) -> None:
@@ -294,10 +318,15 @@ def _arms(space: Space, base: Settings, where: str) -> list[Arm]:
     arms = []
     for label, settings in methods.items():
         fixed = merge(base, nest(settings, f"{where}: methods.{label}"))
-        applying = parameters_of(fixed, parameters)
-        if not applying:
-            raise ConfigError(f"{where}: methods.{label}: no parameter applies to it, so there is nothing to search")
-        arms.append(Arm(label, fixed, applying))
+        arms.append(Arm(label, fixed, parameters_of(fixed, parameters)))
+    if not any(arm.parameters for arm in arms):
+        raise ConfigError(f"{where}: parameters: none applies to any method, so there is nothing to search")
+    for label, settings in space.references.items():
+        if label in methods:
+            raise ConfigError(f"{where}: references.{label}: a method is called so; choose another name")
+        arms.append(Arm(label, merge(base, nest(settings, f"{where}: references.{label}")), []))
+    if space.baseline is not None and space.baseline not in [arm.label for arm in arms]:
+        raise ConfigError(f"{where}: baseline: {unknown('method', space.baseline, [arm.label for arm in arms])}")
     _check_names(arms, parameters, where)
     return arms
 
@@ -327,7 +356,10 @@ def _pick(arms: list[Arm], only: Sequence[str] | None, where: str) -> list[Arm]:
     for label in wanted:
         if label not in labels:
             raise ConfigError(f"{where}{label}: {unknown('method', label, labels)}")
-    return [arm for arm in arms if only is None or arm.label in wanted]
+    chosen = [arm for arm in arms if only is None or arm.label in wanted]
+    if not any(arm.parameters for arm in chosen):
+        raise ConfigError(f"{where}{','.join(wanted)}: no parameter applies, so there is nothing to search")
+    return chosen
 
 
 def _check(scaled: ScaledSpace, arm: Arm) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedbench.render.pages.index import SearchSummary, StudySummary, write_index, write_summary
+from fedbench.render.pages.index import StudySummary, write_index, write_summary
 from fedbench.render.report import make_report
 from fedbench.store.store import Store
 from tests.analysis.helpers import fill
@@ -28,7 +28,8 @@ def filled(out: Path) -> str:
     running = StudySummary(EVIL, "b", "quick", "x=1", 4, {"done": 1}, {}, "[red]", "running", 0.25)
     write_summary(running, folder(out, "studies", "b", "quick", "x=1"))
     best = {"method": "FedLAW", "default": "50.00", "tuned": "60.00 ± 1.00", "settings": "lr=0.1"}
-    search = SearchSummary("Search", "fair", "tiny", "", 7, best, ["table.md"])
+    found: dict[str, Any] = {"suggestions": 7, "best": best, "warnings": ["FedLAW: not better"], "files": ["tuning.md"]}
+    search = StudySummary("Search", "fair", "tiny", "", 4, {"done": 4}, {"open": 1}, **found)
     write_summary(search, folder(out, "searches", "fair", "tiny"))
     damaged = folder(out, "studies", "c", "quick") / "report.json"
     damaged.write_text('{"title": ')
@@ -41,7 +42,8 @@ def test_it_says_of_every_study_and_search_how_it_stands(tmp_path: Path) -> None
     assert "15 of 18 done" in text and "1 diverged" in text and "1 failed" in text
     assert "unfinished" in text and "2 hold" in text
     assert 'href="studies/b/quick/x%3D1/report.html"' in text and 'value="0.250"' in text
-    assert "FedLAW" in text and "60.00 ± 1.00" in text and 'href="searches/fair/tiny/table.md"' in text
+    assert "FedLAW" in text and "60.00 ± 1.00" in text and 'href="searches/fair/tiny/tuning.md"' in text
+    assert '<a href="searches/fair/tiny/report.html">Search</a>' in text and "FedLAW: not better" in text
     assert "2 studies, 1 search<" in text  # what is damaged is not there
     assert '<body data-reload="5"' in text
     assert EVIL not in text and "&lt;script&gt;" in text and "[red]" in text

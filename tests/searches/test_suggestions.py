@@ -9,7 +9,7 @@ from optuna.trial import TrialState
 
 from fedbench import UserError
 from fedbench.searches.pruning import first_rung
-from fedbench.searches.report import trials_frame
+from fedbench.searches.report import suggestions_frame
 from fedbench.searches.suggestions import AGAIN, RESULT, Suggestions, open_storage, outcome, sole_driver
 from fedbench.specs.space import expand_space
 
@@ -60,7 +60,7 @@ def test_the_best_is_picked_only_among_those_that_ran_all_rounds(search: Suggest
     assert search.study.best_trial.number == 0  # what Optuna, its plots and its dashboard say
     assert [trial.state for trial in search.trials] == [TrialState.COMPLETE, TrialState.PRUNED, TrialState.PRUNED]
     assert (search.left, search.rounds_run, search.rounds_saved) == (1, 13, 9)
-    assert list(trials_frame([search])["outcome"]) == ["done", "stopped", "diverged"]
+    assert list(suggestions_frame([search])["outcome"]) == ["done", "stopped", "diverged"]
 
 
 def test_stale_suggestions_are_failed_and_their_parameters_come_first(search: Suggestions) -> None:

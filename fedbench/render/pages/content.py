@@ -28,7 +28,7 @@ from fedbench.render.pages.charts import (
     line_charts,
     parity_chart,
 )
-from fedbench.render.pages.figures import PageFigure, page_figures
+from fedbench.render.pages.figures import PageFigure, page_figures, pictures
 from fedbench.render.pages.ranks import PageRanks, page_ranks
 from fedbench.render.pages.tables import PageTable, page_table
 from fedbench.render.pages.trials import PageTrial, page_trials
@@ -135,6 +135,19 @@ class PageParity:
 
 
 @dataclass(frozen=True)
+class PageTuning:
+    """How the methods of a search were tuned: warnings, the table, and its figures."""
+
+    warnings: Sequence[str]
+    caption: str
+    remarks: Sequence[str]
+    heads: Sequence[str]
+    numeric: Sequence[bool]
+    rows: Sequence[Sequence[str]]
+    figures: Sequence[PageFigure]
+
+
+@dataclass(frozen=True)
 class StudyPage:
     """The content of a study's page from top to bottom.
 
@@ -157,6 +170,7 @@ class StudyPage:
     parity: Sequence[PageParity]
     ranks: PageRanks | None
     variance: PageVariance | None
+    tuning: PageTuning | None
     costs: Sequence[DotChart]
     cost_legend: Sequence[tuple[str, int]]
     trials: Sequence[PageTrial]
@@ -197,6 +211,7 @@ def study_page(
         parity=_parity(study, report.tables),
         ranks=page_ranks(report.ranks),
         variance=_variance(report.variance_sheet, folder, pictures=live is None),
+        tuning=_tuning(report),
         costs=costs,
         cost_legend=legend,
         trials=trials,
@@ -247,6 +262,16 @@ def _drawn(finding: Finding) -> Interval | None:
     bounds = [bound for bound in finding.bounds if math.isfinite(bound)]
     whole = spread.low is not None and spread.high is not None  # one may be open
     return interval(spread.mean, spread.low if whole else None, spread.high if whole else None, bounds)
+
+
+def _tuning(report: StudyReport) -> PageTuning | None:
+    """Return the part of a page that only the result of a search has."""
+    if report.tuning is None:
+        return None
+    shown, files = report.tuning.sheet, report.tuning.files
+    rows = [[cell.text() if isinstance(cell, Entry) else cell for cell in row] for row in shown.rows]
+    figures = pictures([path for path in files if path.suffix == ".png"])
+    return PageTuning(report.tuning.warnings, shown.caption, shown.remarks, shown.heads, shown.numeric, rows, figures)
 
 
 def _parity(study: ScaledStudy, tables: Tables) -> list[PageParity]:
@@ -303,7 +328,8 @@ def _costs(study: ScaledStudy, tables: Tables) -> tuple[list[DotChart], list[tup
 
 def command(study: ScaledStudy, out: Path) -> str:
     """Return the command that runs the study with the same options."""
-    words = ["python", "-m", "fedbench.study", study.source or study.name, "--scale", study.scale]
+    module = "fedbench.search" if study.home == "searches" else "fedbench.study"
+    words = ["python", "-m", module, study.source or study.name, "--scale", study.scale]
     for change in in_words(study.changed):
         words += ["--set", change]
     for picked in study.picked:

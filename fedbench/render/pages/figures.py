@@ -58,6 +58,19 @@ def page_figures(study: ScaledStudy, trials: Trials, folder: Path, *, pictures: 
     return made
 
 
+def pictures(paths: Sequence[Path]) -> list[PageFigure]:
+    """Figures that were drawn as PNG, each in the page as long as there is room, else as a link."""
+    room, made = PICTURES, list[PageFigure]()
+    for path in paths:
+        content = base64.b64encode(path.read_bytes()).decode()
+        room -= len(content)
+        files = [f"{path.stem}.{ending}" for ending in FORMATS]
+        made.append(
+            PageFigure(path.stem, "", picture=f"data:image/png;base64,{content}" if room > 0 else "", files=files)
+        )
+    return made
+
+
 def _lines(study: ScaledStudy, trials: Trials, name: str, plot: Curves | Sweep, files: Sequence[str]) -> PageFigure:
     """Return the lines over rounds, or along an axis: a chart for every panel and every quantity."""
     panels = panels_of(study, trials, plot)

@@ -57,7 +57,7 @@ def test_the_space_in_the_docs_is_a_space(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(block("docs/search.md", "yaml"))
     scaled = expand_space(str(path), "quick", changes={})
-    assert [len(arm.parameters) for arm in scaled.arms] == [4, 5]
+    assert [len(arm.parameters) for arm in scaled.arms] == [4, 5, 0]
     assert scaled.length(scaled.arms[0]) == 10
 
 

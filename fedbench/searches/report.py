@@ -100,22 +100,22 @@ def make_search_report(
 
 def warnings_of(searches: Sequence[Suggestions], table: pd.DataFrame) -> list[str]:
     """Return what must be known before a conclusion is drawn from a search."""
-    lines = []
-    for row in table.to_dict("records"):
-        default, tuned, low = row["default_mean"], row["tuned_mean"], row["difference_low95"]
-        if row["searched"] and pd.notna(row["difference_mean"]) and not row["difference_mean"] > 0:
-            lines.append(
-                f"{row['method']}: tuned ({tuned:.2f}) is not better than its default ({default:.2f}) on fresh seeds"
-            )
-        elif row["searched"] and pd.notna(low) and not low > 0:
-            lines.append(f"{row['method']}: tuned cannot be told apart from its default on fresh seeds")
+    lines, rows = list[str](), {row["method"]: row for row in table.to_dict("records")}
     for search in searches:
+        name, row = search.arm.label, rows[search.arm.label]
         default = search.arm.default(search.space.suggestion(search.arm.fixed)[0])
+        if search.best and search.best.params == default:
+            lines.append(f"{name}: no suggestion had a better score than the default settings")
+        elif pd.notna(row["difference_mean"]) and not row["difference_mean"] > 0:
+            means = f"tuned ({row['tuned_mean']:.2f}) is not better than its default ({row['default_mean']:.2f})"
+            lines.append(f"{name}: {means} on fresh seeds")
+        elif pd.notna(row["difference_low95"]) and not row["difference_low95"] > 0:
+            lines.append(f"{name}: tuned cannot be told apart from its default on fresh seeds")
         first = next((trial for trial in search.ended if trial.params == default), None)
         if first and outcome(first) == "stopped":
             after = first.user_attrs[RESULT]["rounds"]
             lines.append(
-                f"{search.arm.label}: the scheduler stopped the default settings after round {after}, "
+                f"{name}: the scheduler stopped the default settings after round {after}, "
                 "so that no suggestion was compared with them in full (--scheduler none stops nothing)"
             )
     counts = [len(search.settled) for search in searches]

@@ -207,3 +207,22 @@ def test_a_search_warns_where_tuning_did_not_help_and_where_the_default_was_stop
     assert "methods with the same number of suggestions are not tuned equally well" in text
     for page in ("index.html", "searches/mine/quick/report.html"):
         assert "tuned (59.77) is not better than its default (66.10)" in (store.out / page).read_text()
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_gains_that_survive_asks_the_same_of_each_successor_under_three_recipes(scale: str) -> None:
+    space = expand_space("gains_that_survive", scale, changes={})
+    study = result_of(space, [])
+    assert study.study.baseline == {"method": "FedAvg"}
+    claims = [claim for claim in study.study.claims if not claim.says.startswith("tuning improves")]
+    for name in ("FedLWS", "FedAWA", "FedHAW", "FedDisco"):
+        mine = [claim.names for claim in claims if claim.says.startswith(f"{name} ")]
+        assert len(mine) == 3, "as released, at the recipe of FedAvg, and both tuned"
+        released, fair = (study.by_labels[label, "default"].trials[8] for label in (f"{name} as released", name))
+        (pair,) = [names["method"] for names in mine if f"{name} as released" in names["method"]]
+        (other,) = [str(label) for label in pair if label != f"{name} as released"]
+        beside = study.by_labels[other, "default"].trials[8]
+        assert beside.method.name == "fedavg"
+        assert beside.clients == released.clients, "FedAvg with the client recipe of the released code"
+        assert fair.clients == study.by_labels["FedAvg", "default"].trials[8].clients
+    assert {arm.label for arm in tuned(space)} == set(list(study.axes["method"])[:7])

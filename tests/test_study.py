@@ -322,7 +322,15 @@ def test_the_list_and_the_dry_run_start_nothing(
     code, text, _ = command(main, "--list", "--json", "--out", str(out))
     listed: list[dict[str, Any]] = json.loads(text)
     assert code == 0
-    assert {row["name"]: row["quick"]["trials"] for row in listed}["fixed_gamma"] == 30
+    rows = {row["name"]: row for row in listed}
+    assert rows["fixed_gamma"]["quick"]["trials"] == 30
+    groups = {name: rows[name]["group"] for name in ("fixed_gamma", "successors", "smoke")}
+    assert groups == {"fixed_gamma": "paper", "successors": "beyond", "smoke": "checks"}
+    hours = [rows["fixed_gamma"][scale]["core_hours"] for scale in ("quick", "desk", "paper")]
+    assert 0 < hours[0] < hours[1] < hours[2]
+    code, text, _ = command(main, "--list", "--out", str(out))
+    titles = [text.index(title) for title in ("Studies of the paper", "Beyond the paper", "Checks of ours")]
+    assert code == 0 and titles == sorted(titles) and "core time" in text
     code, text, _ = command(main, "smoke", "--dry-run", "--out", str(out))
     assert code == 0
     assert "8 trials to run" in text

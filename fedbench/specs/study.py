@@ -1,7 +1,7 @@
 """A study file as data: everything that it may say, checked key by key."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -88,6 +88,9 @@ class Study(Strict):
     """what the study is about, in a sentence"""
     paper: list[str] = []
     """the paper's tables and figures that it makes again"""
+    group: Literal["paper", "beyond", "checks"] | None = None
+    """where `--list` shows it: of the paper, beyond it, or a check of ours; by default of the paper if `paper` names
+    anything, else beyond it"""
     import_: list[str] = Field(default=[], alias="import")
     """modules with methods, models and the like of your own: names, or files beside this one"""
     base: dict[str, Any] = {}
@@ -125,6 +128,11 @@ class Study(Strict):
     """how sure a setting of the paper is, labels of an axis, or places: S stated, I inferred, W a weak guess"""
     reference: Reference | None = None
     """the paper's numbers"""
+
+    @property
+    def listed_under(self) -> str:
+        """The group that it belongs to."""
+        return self.group or ("paper" if self.paper else "beyond")
 
     @model_validator(mode="after")
     def _check_reference(self) -> "Study":

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from fedbench.analysis.checks.base import Cells, Group, difference
 from fedbench.analysis.looks import judged_at
 from fedbench.analysis.ranks import Scores, rank
+from fedbench.analysis.statistics.ranking import practically
 from fedbench.analysis.statistics.verdicts import DECIDED, LEVEL, Judgement, judge, over_looks, q_values
 from fedbench.specs.expand import Cell
 from fedbench.specs.parts import CHECKS
@@ -363,6 +364,30 @@ def rank_entries(k: int, cells: int, noise: str, effect: float, count: int) -> l
     ]
 
 
+IN_PRACTICE = "decided in practice"
+
+
+def practice_entries(k: int, cells: int, noise: str, count: int) -> list[Entry]:
+    """How often any of k competitors is wrongly said to be ahead of its neighbour by more than the margin, or equal.
+
+    Each is better than the next one by exactly the margin of one standard deviation, so that neither is true.
+    """
+    rng, seeds, wrong = _generator("practice", k, cells, noise, count), 3, 0
+    for _ in range(count):
+        shape = (cells, seeds, k)
+        drawn = rng.standard_t(3, shape) / 3**0.5 if noise == "heavy" else rng.standard_normal(shape)
+        drawn *= SD * (np.geomspace(1, 10, cells)[:, None, None] if noise == "unequal" else 1)
+        drawn += 2 * rng.standard_normal((cells, seeds, 1)) + np.arange(k, 0, -1.0)
+        gone = rng.random(shape)
+        if noise == "missing":
+            drawn[gone < MISSING] = np.nan
+        drawn[gone < DIVERGED.get(noise, 0.0)] = -np.inf
+        found = practically(drawn, 1.0)
+        wrong += any(found[i][i + 1].decision != "open" for i in range(k - 1))
+    name = f"{k} competitors, at the margin"
+    return [Entry("ranks", name, noise, seeds, cells, 0.0, IN_PRACTICE, RANKS_PROMISE, wrong / count, count)]
+
+
 def q_entries(looks: Sequence[Look], noise: str, count: int) -> list[Entry]:
     """The share of false decisions among those with a q value of at most 5 %, of 20 claims about differences of two.
 
@@ -418,6 +443,8 @@ def rank_runs(ranked: Sequence[tuple[int, int]], noises: Sequence[str], *, effec
     for k, cells in ranked:
         for noise in (*noises, "by cell"):
             yield partial(rank_entries, k, cells, noise, 0.0)
+        for noise in noises:
+            yield partial(practice_entries, k, cells, noise)
         for effect in EFFECTS if effects else ():
             yield partial(rank_entries, k, cells, "normal", effect)
 
@@ -429,13 +456,20 @@ def main() -> int:
     )
     parser.add_argument("--simulations", type=int, default=4000, help="of every entry (4000)")
     parser.add_argument("--rank-simulations", type=int, default=400, help="of every entry of ranks (400)")
+    parser.add_argument("--looks", action="store_true", help="only what the looks of --decide find, with a margin")
     parser.add_argument("--out", type=Path, help="a CSV file for the entries")
     options = parser.parse_args()
     plans = [*map(one_look, SEEDS), *PLANS.values()]
-    entries = [entry for _, run in claim_runs(plans, NOISES) for entry in confirmed(run, options.simulations)]
-    for looks, noise in product(plans, Q_NOISES):
-        entries += confirmed(partial(q_entries, looks, noise), options.rank_simulations)
-    entries += [entry for run in rank_runs(RANKED, NOISES) for entry in confirmed(run, options.rank_simulations)]
+    if options.looks:
+        (comparison,) = (situation for situation in situations() if situation.powers)
+        asked = product(comparison.effects, plans)
+        runs = [partial(claim_entries, comparison, effect, looks, "normal") for effect, looks in asked]
+        entries = [entry for run in runs for entry in run(options.simulations)]
+    else:
+        entries = [entry for _, run in claim_runs(plans, NOISES) for entry in confirmed(run, options.simulations)]
+        for looks, noise in product(plans, Q_NOISES):
+            entries += confirmed(partial(q_entries, looks, noise), options.rank_simulations)
+        entries += [entry for run in rank_runs(RANKED, NOISES) for entry in confirmed(run, options.rank_simulations)]
     if options.out:
         pd.DataFrame(entries).to_csv(options.out, index=False, float_format="%.4f")
     beyond = [entry for entry in entries if entry.exceeds]

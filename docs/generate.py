@@ -330,6 +330,7 @@ LISTS: Mapping[str, Callable[[], str]] = {
     "published-gammas": results_page.shrinking,
     "false-decisions": lambda: statistics_page.false_decisions(table),
     "true-decisions": lambda: statistics_page.true_decisions(table),
+    "looks": lambda: statistics_page.looks(table),
     "rank-decisions": lambda: statistics_page.rank_decisions(table),
     **{
         make.__name__: make

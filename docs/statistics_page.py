@@ -13,6 +13,7 @@ POWER_SEEDS = (3, 10)
 EFFECTS = (1.0, 2.0, 3.0)
 SIMULATIONS = 4000  # of most entries of after.csv
 CELLS = (2, 3, 4, 5, 6, 10, 20)
+PLANS = {(1, 3): "3", (1, 10): "10", (4, 12): "3, 5, 8, 12", (5, 20): "3, 5, 8, 12, 20"}  # by looks and seeds
 Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]  # heads and rows as Markdown
 EXAMPLES = (  # mean, low, high, verdict, in words
     (2.1, 0.6, 3.6, "holds", "all of it is above zero"),
@@ -32,7 +33,8 @@ def false_rates() -> pd.DataFrame:
     found = []
     for when, frame in entries().items():
         edge = frame[frame.promise.notna() & (frame.effect == 0) & ~frame.about.isin(["ranks", "q values"])]
-        worst = edge.groupby(["about", "decision", "promise", "seeds"], as_index=False).rate.max()
+        edge = edge.assign(looks=edge.get("looks", 1))
+        worst = edge.groupby(["about", "decision", "promise", "seeds", "looks"], as_index=False).rate.max()
         found.append(worst.assign(when=when))
     return pd.concat(found, ignore_index=True)
 
@@ -42,17 +44,23 @@ def false_decisions(table: Table) -> str:
     rates = false_rates()
     rows = []
     for (about, decision, promise), part in rates.groupby(["about", "decision", "promise"]):
-        at = part.set_index(["when", "seeds"]).rate
-        known = at.index.get_level_values("when")  # some checks are newer than the rules before
-        before, after = (" / ".join(_percent(at[w, n]) for n in SEEDS) if w in known else "-" for w in WHEN)
-        rows.append((f"`{about}`", str(decision), _percent(float(promise)), before, after))
-    return table(("check", "decision", "promised", "before, 3 / 5 / 10 seeds", "now, 3 / 5 / 10 seeds"), rows)
+        at = part.set_index(["when", "looks", "seeds"]).rate.to_dict()
+        columns = [[(when, 1, seeds) for seeds in SEEDS] for when in WHEN]
+        columns.append([("after", count, seeds) for count, seeds in PLANS if count > 1])
+        # Some checks and decisions are newer than the rules before.
+        rates = [" / ".join(_percent(at[k]) for k in keys) if keys[0] in at else "-" for keys in columns]
+        rows.append(
+            (f"`{about}`", str(decision).replace("too small", "too small to matter"), _percent(float(promise)), *rates)
+        )
+    heads = ("before, 3 / 5 / 10 seeds", "now, 3 / 5 / 10 seeds", "looks up to 12 / 20 seeds")
+    return table(("check", "decision", "promised", *heads), rows)
 
 
 def true_decisions(table: Table) -> str:
     """How often what is there is found, before and now: normal noise, effects of 1, 2 and 3 standard deviations."""
     both = pd.concat([frame.assign(when=when) for when, frame in entries().items()])
-    right = both[both.promise.isna() & (both.about != "ranks") & both.effect.isin(EFFECTS)]
+    right = both[both.promise.isna() & (both.about != "ranks") & both.effect.isin(EFFECTS) & ~(both.looks > 1)]
+    right = right[right.situation != "comparison"]
     rows = []
     for (about, situation, decision), part in right.groupby(["about", "situation", "decision"], sort=False):
         at = part.set_index(["when", "seeds", "effect"]).rate
@@ -65,6 +73,22 @@ def true_decisions(table: Table) -> str:
         rows.append((f"`{about}`", str(situation), str(decision), *rates))
     heads = [f"{n} seeds, {words}: 1 / 2 / 3 sd, %" for n in POWER_SEEDS for words in WHEN.values()]
     return table(("check", "situation", "decision", *heads), rows)
+
+
+def looks(table: Table) -> str:
+    """What a plan finds of a difference, for a margin of one standard deviation; and with how many seeds."""
+    frame = pd.read_csv(FOLDER / "looks.csv")
+    rows = []
+    for (count, seeds), part in frame.groupby(["looks", "seeds"]):
+        if (count, seeds) not in PLANS:
+            continue
+        for decision, words in {"holds": "better", "fails": "worse", "too small": "too small to matter"}.items():
+            rates = part[part.decision == decision].set_index("effect").rate
+            rows.append((PLANS[count, seeds], words, *(f"{100 * rate:.1f} %" for rate in rates)))
+        by_effect = part.groupby("effect")
+        rows.append((PLANS[count, seeds], "decided", *(f"{100 * rate:.0f} %" for rate in by_effect.rate.sum())))
+        rows.append((PLANS[count, seeds], "seeds", *(f"{used:.1f}" for used in by_effect.used.first())))
+    return table(("seeds", "", *(f"{effect:g} sd" for effect in sorted(frame.effect.unique()))), rows)
 
 
 def rank_decisions(table: Table) -> str:

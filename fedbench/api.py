@@ -134,8 +134,9 @@ def load(
     from fedbench.render.results import Results
     from fedbench.store.store import Store
 
-    (expanded,) = selected_studies(selection)
-    stored = stored_trials(expanded, Store(selection.out))
+    store = Store(selection.out)
+    (expanded,) = selected_studies(selection, store)
+    stored = stored_trials(expanded, store)
     if not stored:
         picked = "".join(f", {words}" for words in [*in_words(expanded.changed), *expanded.picked])
         raise UserError(f"{out}: holds no trial of {study} at scale {scale}{picked}; run it first")

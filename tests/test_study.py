@@ -41,7 +41,7 @@ def test_a_study_grows_to_its_tables_and_runs_nothing_twice(command: Command, tm
     folder = out / "studies" / "mine" / "quick"
     assert (folder / "data.alpha=100+seeds=8" / "table.csv").is_file()
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
-        *("table.csv", "table.md", "table.tex", "cells.csv", "trials.csv"),
+        *("table.csv", "table.md", "table.tex", "cells.csv", "trials.csv", "comparisons.csv", "plan.json"),
         *("clients.csv", "clients.md", "clients.tex", "client_accuracy.csv.gz"),
         *("rounds.csv.gz", "curves.png", "curves.svg", "curves.pdf", "report.html", "report.json"),
     }

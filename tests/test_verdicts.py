@@ -61,6 +61,7 @@ def test_no_ranks_tell_apart_what_is_alike_more_often_than_they_promise(simulate
     runs = simulated.rank_runs(FEW, simulated.NOISES, effects=False)
     entries = [entry for run in runs for entry in simulated.confirmed(run, 50)]
     assert [entry for entry in entries if entry.exceeds] == []
+    assert {entry.decision for entry in entries} >= {simulated.TOLD_APART, simulated.IN_PRACTICE}
     assert simulated.rank_entries(2, 10, "normal", 3.0, 50)[0].rate > 0.9
 
 

@@ -61,7 +61,8 @@ class Finding:
     None without data; q: the share of false decisions in expectation among this study's claims with a q value no larger
     than this one's; margin: within which the number is too small to matter, None where no margin applies; looks: what
     each look of the plan saw; cells: the cells behind it; before: the decision of an earlier plan with one look, where
-    this plan's levels leave it open; more: whether the plan's next look may decide it.
+    this plan's levels leave it open; more: whether a look that is still to come may decide it; source: the numbers by
+    seed behind it, None without data.
     """
 
     says: str
@@ -80,6 +81,7 @@ class Finding:
     before: Verdict | None = None
     more: bool = False
     sentence: str = ""
+    source: Evidence | None = None
 
     @property
     def decision(self) -> str:
@@ -130,7 +132,7 @@ def q_text(q: float) -> str:
 
 def check_claims(study: ScaledStudy, trials: Trials) -> list[Finding]:
     """Return a finding for every claim at every point of the axes that its check does not use."""
-    return with_q([finding for claim in study.study.claims for finding in _findings(study, trials, claim)])
+    return with_q([finding for claim in study.study.claims for finding in findings_of(study, trials, claim)])
 
 
 def with_q(found: list[Finding]) -> list[Finding]:
@@ -141,7 +143,8 @@ def with_q(found: list[Finding]) -> list[Finding]:
     return found
 
 
-def _findings(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[Finding]:
+def findings_of(study: ScaledStudy, trials: Trials, claim: ClaimSpec) -> Iterator[Finding]:
+    """A finding for every place of a claim, without q values."""
     if any(not set(labels) & set(study.axes[axis]) for axis, labels in claim.where.items()):
         yield Finding(claim.words, "", NOT_RUN, NOTHING, "no data")  # the labels that it is about are not run here
         return
@@ -227,7 +230,9 @@ def _finding(claim: ClaimSpec, at: Mapping[str, Label], found: Answer) -> Findin
     where = ", ".join(f"{short(axis)} {text_label(label)}" for axis, label in at.items())
     diverged = _diverged(claim, found.read)
     if found.verdict == "no data":
-        return Finding(claim.words, where, f"{NOT_RUN}{diverged}", NOTHING, "no data", cells=found.cells)
+        return Finding(
+            claim.words, where, f"{NOT_RUN}{diverged}", NOTHING, "no data", cells=found.cells, more=found.more
+        )
     evidence, judged = found.evidence, found.judged
     value, low, high = map(finite, (judged.value, judged.low, judged.high))
     n = int(judged.n)
@@ -248,6 +253,7 @@ def _finding(claim: ClaimSpec, at: Mapping[str, Label], found: Answer) -> Findin
         cells=found.cells,
         before=found.before,
         more=found.more,
+        source=evidence,
     )
 
 
@@ -318,13 +324,13 @@ def _diverged(claim: ClaimSpec, read: Sequence[Reading]) -> str:
     return f"; {word} {told} ({DIVERGENCE})"
 
 
-def counted(findings: Sequence[Finding]) -> dict[str, int]:
-    """Return the number of claims by verdict, in words, and how many decisions stand by their q values."""
+def counted(findings: Sequence[Finding], words_of: Mapping[Verdict, str] = VERDICT_WORDS) -> dict[str, int]:
+    """Return the number of findings by verdict, in words, and how many decisions stand by their q values."""
     counts = Counter(finding.verdict for finding in findings)
     sure = Counter(finding.verdict for finding in findings if finding.q is not None and finding.q <= SURE)
     return {
         f"{words} ({sure[verdict]} with q at most {SURE:g})" if verdict in DECIDED else words: counts[verdict]
-        for verdict, words in VERDICT_WORDS.items()
+        for verdict, words in words_of.items()
         if counts[verdict]
     }
 

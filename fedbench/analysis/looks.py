@@ -45,7 +45,7 @@ class Answer:
 
     evidence, read: of the last look; judged: over all looks; looks: those that were taken; margin: in the unit of the
     evidence, None where there is none; before: the decision of an earlier plan with one look, where this plan's levels
-    leave it open; more: whether the plan's next look may decide it.
+    leave it open; more: whether a look that is still to come may decide it.
     """
 
     evidence: Evidence
@@ -81,7 +81,8 @@ def answer(study: ScaledStudy, trials: Trials, ask: Ask, margin: float | None) -
         judged = over_looks(judgements)
         verdict = cast(Verdict, judged.verdicts.item())
         if not ended:
-            return Answer(evidence, judged, "no data" if verdict == "no data" else "preliminary", [], seen)
+            nothing = verdict == "no data"
+            return Answer(evidence, judged, "no data" if nothing else "preliminary", [], seen, more=last.decidable)
         if verdict in DECIDED:
             break
     looks = [

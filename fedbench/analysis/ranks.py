@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedbench.analysis.statistics.ranking import Ahead, Array, MeanRanks, fewest_cells, improvements, mean_ranks
+from fedbench.analysis.statistics.ranking import (
+    Ahead,
+    Array,
+    MeanRanks,
+    Practical,
+    fewest_cells,
+    improvements,
+    mean_ranks,
+    practically,
+)
 from fedbench.analysis.values import Trials, outcomes
 from fedbench.metrics import METRICS
 from fedbench.specs.expand import ScaledStudy
@@ -20,7 +29,8 @@ class Ranks:
 
     labels: their labels, in the same order; axis: all labels of the ranked axis, in the study's order; margin: points
     within which two are no different; ahead: [i][j] is the probability that i is ahead of j; missing, diverged: trials
-    of each; cells: that have any result; empty: that have none; value: the metric by which trials are ranked.
+    of each; cells: that have any result; empty: that have none; value: the metric by which trials are ranked;
+    practical: [i][j] is how i stands to j by more than the margin.
     """
 
     names: Sequence[str]
@@ -35,6 +45,7 @@ class Ranks:
     empty: int
     margin: float
     value: str = "test_accuracy"
+    practical: Sequence[Sequence[Practical]] = ()
 
     @property
     def by(self) -> str:
@@ -60,6 +71,21 @@ class Ranks:
         return f"{lead}; {self._listed(first)} cannot be told apart" if len(first) > 1 else lead
 
     @property
+    def in_practice(self) -> str:
+        """How the first stands to the others by more than the margin, in one sentence."""
+        if len(self.names) < 2 or not self.practical:
+            return ""
+        words = {"ahead": "ahead of", "equal": "practically equal to", "behind": "behind", "open": "open against"}
+        parts = []
+        for decision, said in words.items():
+            others = [j for j in range(1, len(self.names)) if self.practical[0][j].decision == decision]
+            told = [f"{self.names[j]} ({_counts(self.practical[0][j], decision)})" for j in others]
+            parts += [f"{said} {', '.join(told)}"] if told else []
+        unit = "points" if METRICS.get(self.value).label.endswith("(%)") else ""
+        margin = " ".join(filter(None, (f"{self.margin:g}", unit)))
+        return f"with a margin of {margin}, {self.names[0]} is {'; '.join(parts)}"
+
+    @property
     def too_few(self) -> str:
         """Return why no two can be told apart whatever their scores are; empty if there are cells enough."""
         pairs = len(self.names) * (len(self.names) - 1) // 2
@@ -80,6 +106,14 @@ class Ranks:
     def _listed(self, numbers: Sequence[int]) -> str:
         names = [self.names[number] for number in numbers]
         return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _counts(found: Practical, decision: str) -> str:
+    """In how many cells it is so, in words; of an open pair, all three counts."""
+    if decision == "open":
+        return f"ahead in {found.ahead}, within the margin in {found.within}, behind in {found.behind} cells"
+    number = {"ahead": found.ahead, "equal": found.within, "behind": found.behind}[decision]
+    return f"in {number} of {found.cells} cells, p {found.p:.2g}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +157,7 @@ def rank(scores: Scores, elsewhere: Sequence[str] = ()) -> Ranks | None:
         axis=scores.labels,
         mean=mean._replace(ranks=np.sort(mean.ranks)),
         ahead=improvements(values[:, :, order], scores.margin),
+        practical=practically(values[:, :, order], scores.margin),
         missing=[int(np.isnan(values[:, :, k]).sum()) for k in order],
         diverged=[scores.diverged[k] for k in order],
         left_out=[*elsewhere, *(name for k, name in enumerate(names) if k not in there)],
@@ -145,15 +180,16 @@ def study_scores(study: ScaledStudy, trials: Trials) -> Scores | None:
     spec = study.study.ranks or RanksSpec()
     if spec.axis not in study.axes or len(study.axes[spec.axis]) < 2:
         return None
-    labels, seeds = list(study.axes[spec.axis]), study.seeds
+    labels = list(study.axes[spec.axis])
+    seeds = [seed for seed in study.seeds if seed in study.plan.seeds] or study.seeds
     sign = -1 if METRICS.get(spec.value).better == "lower" else 1
     rest = [tuple(label for axis, label in cell.labels.items() if axis != spec.axis) for cell in study.cells]
     places = {key: number for number, key in enumerate(dict.fromkeys(rest))}
     values, diverged = np.full((len(places), len(seeds), len(labels)), np.nan), [0] * len(labels)
     for cell, key in zip(study.cells, rest, strict=True):
         k = labels.index(cell.labels[spec.axis])
-        values[places[key], :, k] = sign * outcomes(study, [cell], trials, spec.value)
-        ended = [trials.get(config.hash) for config in cell.trials.values()]
+        values[places[key], :, k] = sign * outcomes(study, [cell], trials, spec.value, "value", seeds)
+        ended = [trials.get(config.hash) for seed, config in cell.trials.items() if seed in seeds]
         diverged[k] += sum(trial is not None and trial.status == "diverged" for trial in ended)
     return Scores(spec.axis, labels, values, diverged, spec.margin, spec.value)
 
@@ -184,5 +220,9 @@ def ranks_frame(ranks: Ranks) -> pd.DataFrame:
         row |= {"missing": ranks.missing[k], "diverged": ranks.diverged[k]}
         others = [(other, ranks.ahead[k][j]) for j, other in enumerate(ranks.names) if j != k]
         row |= {f"ahead of {other}": found.value for other, found in others}
-        rows.append({**row, **{f"p against {other}": found.p for other, found in others}})
+        row |= {f"p against {other}": found.p for other, found in others}
+        near = [(other, ranks.practical[k][j]) for j, other in enumerate(ranks.names) if j != k]
+        row |= {f"cells ahead of {other} by more than {ranks.margin:g}": found.ahead for other, found in near}
+        row |= {f"cells within {ranks.margin:g} of {other}": found.within for other, found in near}
+        rows.append({**row, **{f"in practice against {other}": found.decision for other, found in near}})
     return pd.DataFrame(rows)

@@ -23,6 +23,13 @@ def add_study_command(options: argparse.ArgumentParser) -> None:
     _add_list_options(options, "studies")
     add_study_options(options)
     add_run_options(options, fresh="remove what is stored of this study and run it again", strict="trial")
+    add(
+        "--decide",
+        action="store_true",
+        help="add seeds, with looks at 3, 5, 8 and 12, until claims and comparisons with the baseline are decided",
+    )
+    add("--most-seeds", type=int, metavar="N", help="with --decide: at most 5, 8, 12 or 20 seeds (12)")
+    add("--budget", type=float, metavar="HOURS", help="with --decide: begin no look that would end later")
     add("--save-model", action="store_true", help="keep the final model of every trial that is run, in OUT/models")
 
 

@@ -132,7 +132,8 @@ class Watch(Protocol):
 class StudyProgress(LiveLine):
     """Counts trials and rounds. A context manager; the runner tells it what happens.
 
-    names: what to call each trial; watch: what is told how trials end, and may say that it is useless to go on.
+    names: what to call each trial; watch: what is told how trials end, and may say that it is useless to go on;
+    questions: what is still open of a study that is run until it is decided.
     """
 
     def __init__(
@@ -141,8 +142,9 @@ class StudyProgress(LiveLine):
         names: Mapping[str, str],
         console: Console,
         watch: "Watch | None" = None,
+        questions: str = "",
     ) -> None:
-        self.trials, self.names, self.watch = trials, names, watch
+        self.trials, self.names, self.watch, self.questions = trials, names, watch, questions
         self.scores: dict[str, Score | None] = {}
         self.curves: dict[str, dict[int, float]] = {hash_: {} for hash_ in trials}  # percent, by round
         self.console = console
@@ -250,7 +252,8 @@ class StudyProgress(LiveLine):
         waiting = len(self.trials) - ended - len(self.running) - len(self.elsewhere)
         elsewhere = f" and {len(self.elsewhere)} elsewhere" if self.elsewhere else ""
         trouble = f", {bad} diverged or failed" if bad else ""
-        return f"{ended}/{len(self.trials)} done, {len(self.running)} running{elsewhere}, {waiting} waiting{trouble}"
+        counts = f"{ended}/{len(self.trials)} done, {len(self.running)} running{elsewhere}, {waiting} waiting{trouble}"
+        return f"{self.questions}: {counts}" if self.questions else counts
 
     def _start_clock(self, rounds: int) -> None:
         """At the first news: until then Ray was started and data were read."""

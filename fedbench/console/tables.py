@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fedbench.analysis.agreement import RULE, compared
 from fedbench.analysis.claims import counted
+from fedbench.analysis.comparisons import COMPARED_WORDS
 from fedbench.analysis.differences import Differences
 from fedbench.analysis.parity import VERDICTS, parity
 from fedbench.analysis.ranks import Ranks
@@ -49,8 +50,15 @@ def show(report: StudyReport) -> None:
     if report.findings:
         summary = ", ".join(f"{number} {words}" for words, number in counted(report.findings).items())
         say(f"claims at this scale: {summary} (claims.csv; report --check prints them)")
+    if report.comparisons:
+        summary = ", ".join(
+            f"{number} {words}" for words, number in counted(report.comparisons, COMPARED_WORDS).items()
+        )
+        say(f"comparisons with the baseline: {summary} (comparisons.csv)")
     if report.ranks:
         say(f"ranks: {report.ranks.sentence} (ranks.csv)")
+        if report.ranks.in_practice:
+            say(f"ranks: {report.ranks.in_practice}")
     for trouble in troubles(report.study, report.trials):
         trace = trouble.example.path / "traceback.txt"
         say(trouble.sentence + (f" ({trace})" if trace.is_file() else ""))

@@ -106,6 +106,8 @@ class LivePages:
         if running:
             others = f", {elsewhere} elsewhere" if elsewhere else ""
             counts += f", {len(now)} run{others}, {waiting} wait"
+        if told.questions:
+            counts += f"; {told.questions}"
         return Live(
             running=running,
             share=done / total,

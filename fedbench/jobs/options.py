@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from fedbench.base.errors import UserError, unknown
 from fedbench.base.files import RESULTS
-from fedbench.specs.names import SCALES, text_labels
+from fedbench.specs.names import MOST_SEEDS, SCALES, USUAL_MOST, text_labels
 from fedbench.tune.options import RunOptions
 
 SEARCH_PREFIX = "search-"  # before a search's name where studies are named, too
@@ -44,6 +44,8 @@ class RunKeywords(SelectKeywords, total=False):
     URI where checkpoints are stored, too; cpus_per_trial, gpus_per_trial: resources of each trial, auto or None for as
     many trials on a GPU as fit; resources: further Ray resources, by name or as NAME=N; max_concurrent: trials at a
     time; max_failures: how often a trial whose process died is restarted; dashboard: start Ray's dashboard.
+    Of studies alone, decide: add seeds until claims and comparisons with the baseline are decided; most_seeds: at most
+    so many (5, 8, 12 or 20; by default 12); budget: hours after which no further look ends.
     """
 
     dry_run: bool
@@ -63,6 +65,9 @@ class RunKeywords(SelectKeywords, total=False):
     max_concurrent: int | None
     max_failures: int
     dashboard: bool
+    decide: bool
+    most_seeds: int | None
+    budget: float | None
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class Request:
-    """Which trials of a study to run, or which search, and how; for the flags see `RunKeywords`."""
+    """Which trials of a study to run, or which search, and how; for the flags and the budget see `RunKeywords`.
+
+    most_seeds: run seeds until everything is decided, but at most so many; None leaves it to the study file.
+    """
 
     selection: Selection
     options: RunOptions
@@ -94,6 +102,8 @@ class Request:
     keep_going: bool = False
     fresh: bool = False
     strict: bool = False
+    most_seeds: int | None = None
+    budget: float | None = None
 
 
 def select(
@@ -138,7 +148,15 @@ def request(
     for keyword in ("autoscaling", "ship"):
         if checked.get(keyword) and not checked.get("address"):
             raise UserError(f"--{keyword}: goes with --address")
-    flags = {keyword: checked.pop(keyword) for keyword in FLAGS if keyword in checked}
+    flags = {key: checked.pop(key) for key in (*FLAGS, "most_seeds", "budget") if key in checked}
+    if checked.pop("decide", False):
+        flags.setdefault("most_seeds", USUAL_MOST)
+        if selection.seeds:
+            raise UserError("--seeds: goes without --decide, which takes seeds in a fixed order")
+    elif "most_seeds" in flags:
+        raise UserError("--most-seeds: goes with --decide")
+    if search and (used := {"most_seeds", "budget"} & flags.keys()):
+        raise UserError(f"{min(used)}: is for studies, not for searches")
     options = RunOptions(
         out=selection.out,
         study=(SEARCH_PREFIX if search else "") + Path(selection.name).stem,
@@ -224,6 +242,12 @@ def _number(keyword: str, value: Any, least: float, *, whole: bool = False) -> A
     return number
 
 
+def _most_seeds(keyword: str, value: Any) -> int:
+    if value not in MOST_SEEDS or isinstance(value, bool):
+        raise UserError(f"--most-seeds {value!r}: must be one of {', '.join(map(str, MOST_SEEDS))}")
+    return int(value)
+
+
 def _gpu_share(keyword: str, value: Any) -> float | None:
     """Return a share of a GPU; None for `auto`. Ray takes no fraction above 1."""
     if value == "auto":
@@ -258,7 +282,7 @@ def _resources(keyword: str, value: Any) -> dict[str, float]:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys((*FLAGS, "save_model", "autoscaling", "ship", "dashboard"), check_flag),
+    **dict.fromkeys((*FLAGS, "save_model", "autoscaling", "ship", "dashboard", "decide"), check_flag),
     **dict.fromkeys(("address", "checkpoints"), _text),
     "data_dir": _path,
     "track": _names,
@@ -267,6 +291,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "resources": _resources,
     "max_concurrent": partial(_number, least=1, whole=True),
     "max_failures": partial(_number, least=0, whole=True),
+    "most_seeds": _most_seeds,
+    "budget": partial(_number, least=0),
 }
 
 

@@ -52,7 +52,8 @@ class Verified(NamedTuple):
 
 def publish(selection: Selection, to: Path) -> bool:
     """Pack all finished trials of the selected studies; return whether all packs are small enough."""
-    studies, source = selected_studies(selection), results_in("--out", selection.out, selection.name)
+    source = results_in("--out", selection.out, selection.name)
+    studies = selected_studies(selection, source)
     if to.resolve() == selection.out.resolve():
         raise UserError(f"--to {to}: holds the trials to be packed; name another folder")
     target, large = Store(to), 0

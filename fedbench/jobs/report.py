@@ -34,7 +34,8 @@ def report_stored(selection: Selection, *, check: bool = False, compare: Path | 
 
     check: compare cells and claims with the paper's; compare: another results folder to compare trials with.
     """
-    studies, store = selected_studies(selection), results_in("--out", selection.out, selection.name)
+    store = results_in("--out", selection.out, selection.name)
+    studies = selected_studies(selection, store)
     other = results_in("--compare", compare, selection.name) if compare else None
     reports = []
     for study in studies:
@@ -57,7 +58,7 @@ def compare_folders(selection: Selection, folders: Sequence[Path], tolerance: fl
     """Print how the cells of studies differ between two folders; return whether any differs beyond the tolerance."""
     stores = [results_in("--compare", folder, selection.name) for folder in folders]
     differ, shared = False, 0
-    for study in selected_studies(selection):
+    for study in selected_studies(selection, stores[0]):
         trials = [trials_in(study, store) for store in stores]
         if not any(trials) and selection.name == EVERYTHING:
             continue
@@ -78,7 +79,7 @@ def rank_studies(names: Sequence[str], selection: Selection) -> None:
         raise UserError(f"--ranks: {twice[0]} stands twice; name it once")
     parts, store = [], results_in("--out", selection.out, names[0])
     for name in names:
-        (study,) = selected_studies(replace(selection, name=name))
+        (study,) = selected_studies(replace(selection, name=name), store)
         scores = study_scores(study, stored_trials(study, store))
         warn_about(store)
         if scores is None:

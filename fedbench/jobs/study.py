@@ -20,8 +20,10 @@ from fedbench.cost.shares import check_this_machine
 from fedbench.data.official import check_data_dir
 from fedbench.jobs.job import EVERYTHING, Job, no_collector
 from fedbench.jobs.live import LivePages
+from fedbench.jobs.looks import Looks
 from fedbench.jobs.options import Request, Selection
 from fedbench.jobs.placement import informed, placement
+from fedbench.jobs.plans import can_be_decided, decided_with, planned, store_plan
 from fedbench.jobs.rehearsal import FirstTrials, order, try_out
 from fedbench.render.pages.index import INDEX
 from fedbench.render.report import make_report
@@ -44,14 +46,23 @@ if TYPE_CHECKING:
 SMOKE = "smoke"  # the study that only tries whether fedbench works
 
 
-def selected_studies(selection: Selection) -> list[ScaledStudy]:
-    """Return the selected study, expanded; under the name `all` every built-in one except `smoke`."""
+def selected_studies(selection: Selection, store: Store, request: Request | None = None) -> list[ScaledStudy]:
+    """Return the selected study, expanded, with its plan; under the name `all` every built-in one except `smoke`.
+
+    store: holds the plans; request: of a command that runs trials, and may ask for seeds until all is decided.
+    """
     name, scale = selection.name, selection.scale
     if name == EVERYTHING and selection.only:
         raise UserError("--only picks points of one study's axes; name that study instead of 'all'")
     names, changes = studies_at(scale) if name == EVERYTHING else [name], dict(selection.changes)
     studies = [expand(each, scale, changes=changes, only=selection.only, seeds=selection.seeds) for each in names]
-    return [replace(study, modules=selection.modules) for study in studies]
+    studies = [replace(study, modules=selection.modules) for study in studies]
+    if selection.seeds:  # named one by one: the plan stays that of the file
+        return studies
+    most = {study.name: decided_with(study, request.most_seeds) if request else None for study in studies}
+    if len(studies) == 1 and most[studies[0].name] and not can_be_decided(studies[0]):
+        raise UserError(f"--decide: {name} has neither claims nor a baseline, so there is nothing to decide")
+    return [planned(study, store, most[study.name] if can_be_decided(study) else None) for study in studies]
 
 
 def studies_at(scale: str) -> list[str]:
@@ -66,13 +77,15 @@ class StudyJob(Job):
     def __init__(self, request: Request) -> None:
         selection, options = request.selection, request.options
         self.store, self.fresh, self.request = Store(selection.out), request.fresh, request
-        self.studies = selected_studies(selection)
-        self.trials = {hash_: config for study in self.studies for hash_, config in study.trials.items()}
+        self.studies = selected_studies(selection, self.store, request)
         self.reports: list[StudyReport] = []
         self.progress: StudyProgress | None = None
+        self._outcomes: set[str] = set()
         check_trackers(options.trackers)
         self.trackers = CommandTrackers(options.trackers, selection.out)
         self.store.check()
+        self.looks = Looks(self.studies, self.store, request)
+        self.studies = self.looks.ahead(self.studies)
         finished = set() if self.fresh else self.store.finished(self.trials)
         self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in finished}
         warn_about(self.store)
@@ -85,11 +98,21 @@ class StudyJob(Job):
         self._without_model: set[str] = set()
         self._warn_without_model(finished)
 
+    @property
+    def trials(self) -> dict[str, TrialConfig]:
+        """All trials by their hash, with the seeds that the studies have by now."""
+        return {hash_: config for study in self.studies for hash_, config in study.trials.items()}
+
     def _announce(self, finished: int) -> None:
         """Print how many trials there are, how many are done, and how many belong to several studies."""
         first, trials = self.studies[0], len(self.trials)
         title = f"{first.study.title}{note(first)}" if len(self.studies) == 1 else f"{len(self.studies)} studies"
         say(f"{title}: {trials} trials, {finished} of them done")
+        for study in self.studies:
+            if study.plan.decides and len(self.studies) == 1:
+                say(f"plan: {study.plan.text}; {self.looks.text or 'add --decide to go on with it'}")
+            elif study.outside or study.plan.margins != study.study.margins:
+                say(f"plan of {study.name}: {study.plan.text}; other seeds and margins move no verdict")
         if shared := sum(len(study.trials) for study in self.studies) - trials:
             say(f"{shared} more trials are shared: they belong to several studies and are run once")
 
@@ -117,6 +140,8 @@ class StudyJob(Job):
         say(f"memory: about {memory:.0f} MiB for the largest trial, {at_once * memory:.0f} in all")
         models = sum(map(model_bytes, self.missing.values())) if self.options.save_model else 0
         say(f"disk: about {(cost.disk + models) / 2**20:.1f} MiB")
+        if self.looks.names:
+            self.looks.estimate(self.studies, self.trials.keys() - self.missing.keys())
         if place.share:
             gpu = place.gpu_memory / 2**20
             say(f"GPU memory: about {gpu:.0f} MiB for the largest trial, {place.share:g} of a GPU for each")
@@ -139,6 +164,9 @@ class StudyJob(Job):
                 self._try_out()
         self.store.prepare()
         self._sweep()
+        for study in self.studies:
+            if not self.request.selection.seeds and (self.missing or study.plan.decides):
+                store_plan(study, self.store)
         for line in changed_plugins(self.store.out, self.trials.values()):
             say(line)
         if self.missing:
@@ -150,9 +178,30 @@ class StudyJob(Job):
         yield
 
     def run(self) -> None:
-        """Run what the store does not have; if nothing is missing, Ray is not even imported."""
+        """Run what the store does not have, look by look; if nothing is missing, Ray is not even imported."""
         if not self.missing:
             return
+        say(f"page: {page_of(self.studies, self.store)}")
+        if not self.looks.names:
+            self._run_missing()
+            return
+        from fedbench.tune.cluster import cluster
+
+        ran = set[str]()
+        with cluster(with_trackers(self.options, self.trackers)) as nodes:
+            while self.missing:
+                self._run_missing(nodes)
+                if self.progress is None or self.progress.hopeless:
+                    return
+                ran |= self.missing.keys()
+                before, self.studies = self.studies, self.looks.ahead(self.studies)
+                done = self.store.finished(self.trials) | ran
+                self.missing = {hash_: config for hash_, config in self.trials.items() if hash_ not in done}
+                if self.missing and not self.looks.affordable(self.missing):
+                    self.studies, self.missing = before, {}
+
+    def _run_missing(self, nodes: "Nodes | None" = None) -> None:
+        """Run the missing trials."""
         names = {
             config.hash: study.name_of(cell, seed)
             for study in self.studies
@@ -163,12 +212,12 @@ class StudyJob(Job):
         shown = {hash_: f"{name.study}, {name}" if several else str(name) for hash_, name in names.items()}
         missing = order(self.missing)
         watch = None if self.request.keep_going else FirstTrials(missing, shown)
-        self.progress = StudyProgress(missing, shown, Console(), watch)
+        self.progress = StudyProgress(missing, shown, Console(), watch, self.looks.text)
         options = with_trackers(self.options, self.trackers)
         options = informed(options, list(self.missing.values()), self.store, Machine.here())
-        say(f"page: {page_of(self.studies, self.store)}")
         with LivePages(self.studies, self.store, self.progress):
-            run_with_progress(missing, names, options, self.progress)
+            run_with_progress(missing, names, options, self.progress, nodes)
+        self._outcomes |= self.progress.outcomes.keys()
         if why := self.progress.hopeless:
             say(f"stopped: the first trials of several kinds have failed alike, and none is done: {why}")
             say("--keep-going runs the others all the same")
@@ -202,7 +251,8 @@ class StudyJob(Job):
     @property
     def unstored(self) -> bool:
         """Whether a trial ended, but its entry could not be written."""
-        return self.progress is not None and any(hash_ in self.progress.outcomes for hash_ in self._unreported())
+        ended = self._outcomes.union(self.progress.outcomes if self.progress else ())
+        return not ended.isdisjoint(self._unreported())
 
     def failed(self, strict: bool) -> bool:
         """Return whether no trial is done or, if `strict`, whether any trial failed or diverged."""

@@ -12,6 +12,7 @@ import pandas as pd
 from fedbench.analysis.beside import noted
 from fedbench.analysis.claims import claims_frame
 from fedbench.analysis.clients import TABLE, clients_frame
+from fedbench.analysis.comparisons import comparisons_frame
 from fedbench.analysis.ranks import Ranks, ranks_frame
 from fedbench.analysis.tables import cells_frame, layout
 from fedbench.analysis.trials import rounds_frame, stored_trials, trials_frame
@@ -59,6 +60,8 @@ def _make_report(study: ScaledStudy, store: Store, tuning: Tuning | None) -> Stu
     if report.claims_sheet:
         files.append(_write_csv(folder / "claims.csv", claims_frame(report.findings)))
         files.append(write_text(folder / "claims.md", markdown(report.claims_sheet)))
+    if report.comparisons:
+        files.append(_write_csv(folder / "comparisons.csv", comparisons_frame(report.comparisons)))
     if report.ranks:
         files += write_ranks(report.ranks, folder)
     if report.variance_sheet:
@@ -126,6 +129,7 @@ def _possible(study: ScaledStudy) -> list[str]:
         *tables,
         "claims.csv",
         "claims.md",
+        "comparisons.csv",
         "ranks.csv",
         CLIENTS_FILE,
         "check.csv",

@@ -10,6 +10,7 @@ import pandas as pd
 from fedbench.analysis.beside import noted
 from fedbench.analysis.claims import Finding, check_claims, claims_frame
 from fedbench.analysis.clients import clients_frame
+from fedbench.analysis.comparisons import comparisons, comparisons_frame
 from fedbench.analysis.tables import Tables, cells_frame, fill_tables, layout
 from fedbench.analysis.trials import rounds_frame, trials_frame, troubles
 from fedbench.base.errors import UserError, unknown
@@ -62,6 +63,11 @@ class Results:
     def claims(self) -> pd.DataFrame:
         """A row for each claim and point: evidence with its interval, and the verdict."""
         return claims_frame(self._findings)
+
+    @cached_property
+    def comparisons(self) -> pd.DataFrame:
+        """A row a cell that has a baseline: the paired difference with its interval, and the verdict."""
+        return comparisons_frame(comparisons(self.study, self.stored))
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:

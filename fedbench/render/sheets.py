@@ -22,6 +22,7 @@ LATEX = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{character: f"${character}$" for character in "<>|"},
 }

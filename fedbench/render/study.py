@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fedbench.analysis.claims import Finding, check_claims
 from fedbench.analysis.clients import TABLE as CLIENTS
 from fedbench.analysis.clients import ClientsTable, clients_table
+from fedbench.analysis.comparisons import comparisons
 from fedbench.analysis.ranks import Ranks, study_ranks
 from fedbench.analysis.tables import Place, Tables, fill_tables
 from fedbench.analysis.trials import mixed
@@ -62,6 +63,7 @@ class StudyReport:
     ranks: Ranks | None = None
     variance: Sequence[VarianceRow] = ()
     clients: ClientsTable | None = None
+    comparisons: Sequence[Finding] = ()
     files: list[Path] = field(default_factory=list)
     tuning: Tuning | None = None
 
@@ -109,6 +111,7 @@ def analyse(study: ScaledStudy, trials: Mapping[str, StoredTrial]) -> StudyRepor
         study_ranks(study, stored),
         study_variance(study, stored),
         clients_table(study, stored),
+        comparisons(study, stored),
     )
 
 

@@ -11,15 +11,16 @@ from fedbench.analysis.tables import Place
 from fedbench.analysis.variance import REST, VarianceRow, percent
 from fedbench.base.settings import in_words
 from fedbench.metrics import METRICS
-from fedbench.render.sheets import Entry, Sheet, over_seeds
+from fedbench.render.sheets import MEANINGS, Entry, Sheet, over_seeds
 from fedbench.specs.expand import Cell, ScaledStudy
-from fedbench.specs.names import heads, named, short, shown_as, text_label
+from fedbench.specs.names import Beside, heads, named, short, shown_as, text_label
 from fedbench.specs.paper import Key, row_keys
 from fedbench.specs.parts import TableSpec
 
 COST_DIGITS = 3
 MORE_DIGITS = 2  # than a metric's own, where its spread is very small
 DRAW_MARK = "†"
+OUTSIDE_MARK = "‡"  # numbers that rest on seeds outside of the study's plan, too
 
 
 def table_sheet(study: ScaledStudy, name: str, filled: Sequence[Place]) -> Sheet:
@@ -31,7 +32,8 @@ def table_sheet(study: ScaledStudy, name: str, filled: Sequence[Place]) -> Sheet
     rows: dict[Key, dict[Key, str | Entry]] = {}
     counted, star = lacks_seeds(filled), "*" if study.changed else ""
     for place in filled:
-        entry = _entry(study, place, star, counted, draw_mark(study, place.cells))
+        mark = draw_mark(study, place.cells) + outside_mark(study, place.values)
+        entry = _entry(study, place, star, counted, mark)
         rows.setdefault(place.row, {})[place.column] = entry
     return Sheet(
         heads=[*heads(row_keys(table)), *further, *(_head(table, key) for key in columns)],
@@ -122,6 +124,11 @@ def draw_mark(study: ScaledStudy, cells: Iterable[Cell]) -> str:
     return DRAW_MARK if any(config.uses_proxy for config in configs) else ""
 
 
+def outside_mark(study: ScaledStudy, seeds: Iterable[int]) -> str:
+    """The mark of numbers that rest on seeds outside of the study's plan; empty for any others."""
+    return OUTSIDE_MARK if set(study.outside).intersection(seeds) else ""
+
+
 def _entry(study: ScaledStudy, place: Place, star: str, counted: bool, mark: str) -> str | Entry:
     """Return the numbers of a cell as texts, or a word that says why there are none.
 
@@ -177,7 +184,10 @@ def _reading(study: ScaledStudy, table: TableSpec, filled: Sequence[Place]) -> l
     """Return how to read the cells: what the spread is, over which seeds, and what brackets and bold mean."""
     baseline = ", ".join(named(axis, label) for axis, label in study.study.baseline.items())
     several = any(place.numbers["std"] is not None for place in filled)
-    lines = [over_seeds(list(study.cells[0].trials), shown=study.study.show if several else None)]
+    lines = [_over_seeds(study, shown=study.study.show if several else None)]
+    lines += ["intervals do not allow for the looks at the results, verdicts do"] if study.plan.decides else []
+    outside = ", ".join(map(str, study.outside))
+    lines += [f"{OUTSIDE_MARK} rests on seeds outside of the study's plan, too ({outside})"] if outside else []
     lines += [f"against {baseline} of the same seed"] if table.show != "value" else []
     lines += ["n: seeds that have a number"] if lacks_seeds(filled) else []
     lines += dict.fromkeys(basis for place in filled for basis in place.bases)
@@ -201,8 +211,18 @@ def _alike(table: TableSpec, filled: Sequence[Place]) -> str:
 
 
 def lacks_seeds(filled: Iterable[Place]) -> bool:
-    """Return whether any cell has a number for some of its seeds only; every cell then shows how many seeds it has."""
-    return any(0 < place.numbers["n"] < place.numbers["seeds"] for place in filled)
+    """Return whether cells have numbers for different seeds; every cell then shows how many seeds it has."""
+    places = list(filled)
+    some = any(0 < place.numbers["n"] < place.numbers["seeds"] for place in places)
+    return some or len({place.numbers["seeds"] for place in places}) > 1
+
+
+def _over_seeds(study: ScaledStudy, *, shown: Beside | None) -> str:
+    """Return of which seeds a number is the mean, or of how many, where cells have different ones."""
+    if len(study.counts) == 1:
+        return over_seeds(list(study.cells[0].trials), shown=shown)
+    meaning = MEANINGS[shown] if shown else ""
+    return f"mean{meaning} over {study.counts[0]} to {study.counts[-1]} seeds, with {study.plan.text}"
 
 
 def note(study: ScaledStudy) -> str:

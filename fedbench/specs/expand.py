@@ -88,6 +88,11 @@ class ScaledStudy:
         return [seed for seed in self.seeds if seed not in self.plan.seeds]
 
     @property
+    def counts(self) -> list[int]:
+        """The different numbers of seeds that cells have, in ascending order."""
+        return sorted({len(cell.trials) for cell in self.cells})
+
+    @property
     def variant(self) -> str:
         """A short name for what options changed of the study, fit for a folder; empty if they changed nothing."""
         return variant_name([*in_words(self.changed), *self.picked])

@@ -16,6 +16,9 @@ Mark = Literal["S", "I", "W"]  # the paper states a setting; it can be inferred;
 ScaleName = Literal["quick", "desk", "paper", "tiny"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 SAMPLERS = ("tpe", "random", "cmaes")
+MostSeeds = Literal[5, 8, 12, 20]
+MOST_SEEDS: tuple[int, ...] = get_args(MostSeeds)
+USUAL_MOST = 12  # seeds of a study that is run until it is decided
 LONGEST_VARIANT = 80  # characters of a folder's name
 
 

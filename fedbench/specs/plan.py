@@ -5,16 +5,13 @@ number of looks can be chosen by what was seen. A study file's own seeds are a p
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from pydantic import Field, model_validator
 
 from fedbench.base.fields import Strict, invalid
 from fedbench.metrics import METRICS
 
-MostSeeds = Literal[5, 8, 12, 20]
-MOST_SEEDS: tuple[int, ...] = get_args(MostSeeds)
-USUAL_MOST = 12
 LEVEL = 0.05  # of all looks of a plan together
 SHARES = {3: 0.16, 5: 0.24, 8: 0.28, 12: 0.32, 20: 0.25}  # of the level, in proportion, for the looks of a plan
 
@@ -51,6 +48,15 @@ class Plan(Strict):
     def decides(self) -> bool:
         """Return whether seeds are added until claims and comparisons are decided."""
         return len(self.looks) > 1
+
+    @property
+    def text(self) -> str:
+        """The looks and the seeds in words."""
+        seeds = ", ".join(map(str, self.seeds))
+        if not self.decides:
+            return f"one look at {len(self.seeds)} seeds ({seeds})"
+        counts = [str(look.seeds) for look in self.looks]
+        return f"looks at {', '.join(counts[:-1])} and {counts[-1]} seeds ({seeds})"
 
     def at(self, look: Look) -> list[int]:
         """Return the seeds of a look."""

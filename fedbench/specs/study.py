@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from fedbench.base.errors import unknown
 from fedbench.base.fields import Seeds, Strict, invalid, one_of
 from fedbench.metrics import METRICS
-from fedbench.specs.names import Axis, Beside, Mark, Point, ScaleName, Where
+from fedbench.specs.names import Axis, Beside, Mark, MostSeeds, Point, ScaleName, Where
 from fedbench.specs.parts import (
     CHECKS,
     PLOTS,
@@ -101,6 +101,8 @@ class Study(Strict):
     """cells to leave out"""
     seeds: Annotated[Seeds, Field(examples=["[8, 9, 10]"])]
     """a trial for each in every cell"""
+    decide: bool | MostSeeds = False
+    """true: add seeds until claims and comparisons with the baseline are decided, up to 12 or to 5, 8 or 20"""
     score: ScoreSpec = ScoreSpec()
     """`{rounds: N}`: the final score is the mean of the last N rounds (a tenth of all, but 3 to 10)"""
     baseline: Point = {}

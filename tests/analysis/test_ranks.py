@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fedbench.analysis.ranks import Ranks, Scores, rank, ranks_frame, study_ranks
+from fedbench.analysis.statistics.ranking import practical
 from fedbench.analysis.trials import stored_trials
 from fedbench.base.errors import ConfigError
 from fedbench.render.pages.ranks import page_ranks
@@ -170,3 +171,34 @@ def test_trials_are_ranked_by_any_metric_that_has_a_better_side(tmp_path: Path) 
         ranked(tmp_path, outcome, "ranks: {axis: method.gamma, value: norm_w}\n")
     with pytest.raises(ConfigError, match="neither high nor low values are better"):
         ranked(tmp_path, outcome, "ranks: {axis: method.gamma, value: mean_norm_w}\n")
+
+
+def test_ranks_in_practice_need_more_than_the_margin() -> None:
+    """Over twelve cells: b is behind a by one point, c by a tenth; by half a point, b is behind and c is equal."""
+    rng = np.random.default_rng(3)
+    shared = 50 + 10 * rng.standard_normal((12, 3, 1))
+    values = shared + np.array([1.0, 0.0, 0.9]) + 0.05 * rng.standard_normal((12, 3, 3))
+    found = rank(Scores("method", ["a", "b", "c"], values, [0, 0, 0], 0.5))
+    assert found is not None and found.names[0] == "a"
+    assert "a is ahead of b (in 12 of 12 cells" in found.in_practice
+    assert "practically equal to c (in 12 of 12 cells" in found.in_practice
+    assert "with a margin of 0.5 points" in found.in_practice
+    exact = 3 * 2 * 0.5**12
+    assert found.practical[0][1].p == pytest.approx(exact)
+    a, b = found.names.index("a"), found.names.index("b")
+    assert (found.practical[b][a].decision, found.practical[b][a].behind) == ("behind", 12)
+    frame = ranks_frame(found).set_index("name")
+    assert frame.loc["a", "cells ahead of b by more than 0.5"] == 12
+    assert frame.loc["a", "cells within 0.5 of c"] == 12
+    assert frame.loc["c", "in practice against a"] == "equal"
+
+
+def test_what_diverged_is_behind_in_practice_and_few_cells_leave_it_open() -> None:
+    values = np.full((6, 3, 2), 50.0)
+    values[:, 1, 1] = -np.inf
+    found = practical(values[:, :, 0], values[:, :, 1], 0.5)
+    assert (found.ahead, found.within, found.behind, found.decision) == (6, 0, 0, "ahead")
+    few = practical(values[:5, :, 0], values[:5, :, 1], 0.5)
+    assert few.decision == "open" and few.reverse.behind == 5
+    both = np.full((6, 3), -np.inf)
+    assert practical(both, both, 0.5).cells == 0 and practical(both, both, 0.5).decision == "open"

@@ -5,7 +5,7 @@ where a trial diverged. Cells are what is counted: seeds of one cell are no furt
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -122,13 +122,76 @@ def improvements(scores: Array, margin: float) -> list[list[Ahead]]:
     """The probability that i is ahead of j, for all of them; p values are Holm's over all pairs."""
     k = scores.shape[2]
     pairs = {(i, j): improvement(scores[:, :, i], scores[:, :, j], margin) for i, j in combinations(range(k), 2)}
-    known = sorted((pair for pair in pairs if pairs[pair].cells), key=lambda pair: pairs[pair].p)
-    largest = 0.0
-    for number, pair in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - number) * pairs[pair].p))
-        pairs[pair] = pairs[pair]._replace(p=largest)
+    pairs = {pair: found._replace(p=p) for (pair, found), p in zip(pairs.items(), _holm(pairs.values()), strict=True)}
     alone = Ahead(0.5, 0.0, 1.0, 0, 1.0)
     return [[alone if i == j else pairs[i, j] if i < j else pairs[j, i].reverse for j in range(k)] for i in range(k)]
+
+
+class Practical(NamedTuple):
+    """In how many cells one is ahead of another by more than the margin, within it, and behind by more.
+
+    decision: which of them is sure to be so in most cells, "open" if none is; p: of the one with most cells, corrected
+    for all pairs; cells: that both have.
+    """
+
+    ahead: int
+    within: int
+    behind: int
+    cells: int
+    p: float
+
+    @property
+    def decision(self) -> str:
+        """What is so by more than chance."""
+        if not self.p <= LEVEL:
+            return "open"
+        most = max(self.ahead, self.within, self.behind)
+        return "ahead" if self.ahead == most else "equal" if self.within == most else "behind"
+
+    @property
+    def reverse(self) -> "Practical":
+        """The same of the other."""
+        return self._replace(ahead=self.behind, behind=self.ahead)
+
+
+def practical(one: Array, other: Array, margin: float) -> Practical:
+    """Sort a pair's cells [cells, seeds] by a region of practical equivalence, with the p value of this pair alone.
+
+    The mean difference of a cell lies beyond the margin, or within it, in at most half of all cases where the true
+    difference does not: noise that is symmetric moves it to either side. So a count is held against tosses of a fair
+    coin, as by a sign test. Where the one diverged and the other did not, the one is behind.
+    """
+    with np.errstate(invalid="ignore"):
+        apart = one - other  # nan where both diverged
+    apart = apart[~np.isnan(apart).all(axis=1)]
+    lost, won = (apart == -np.inf).any(axis=1), (apart == np.inf).any(axis=1)
+    known = np.isfinite(apart)
+    means = np.where(known, apart, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    means = np.where(lost & won, np.nan, np.where(lost, -np.inf, np.where(won, np.inf, means)))
+    ahead, within, behind = (int(there.sum()) for there in (means > margin, np.abs(means) <= margin, means < -margin))
+    most, cells = max(ahead, within, behind), len(means)
+    p = exact_p(most / cells, cells) if 2 * most > cells else 1.0
+    return Practical(ahead, within, behind, cells, p if cells else np.nan)
+
+
+def practically(scores: Array, margin: float) -> list[list[Practical]]:
+    """How i stands to j in practice, for all of them; p values are Holm's over all pairs."""
+    k = scores.shape[2]
+    pairs = {(i, j): practical(scores[:, :, i], scores[:, :, j], margin) for i, j in combinations(range(k), 2)}
+    pairs = {pair: found._replace(p=p) for (pair, found), p in zip(pairs.items(), _holm(pairs.values()), strict=True)}
+    alone = Practical(0, 0, 0, 0, 1.0)
+    return [[alone if i == j else pairs[i, j] if i < j else pairs[j, i].reverse for j in range(k)] for i in range(k)]
+
+
+def _holm(pairs: "Iterable[Ahead | Practical]") -> list[float]:
+    """Holm's p values over all pairs that have any cells; nan for the others."""
+    found = list(pairs)
+    known = sorted((number for number, pair in enumerate(found) if pair.cells), key=lambda number: found[number].p)
+    corrected, largest = [np.nan] * len(found), 0.0
+    for place, number in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - place) * found[number].p))
+        corrected[number] = largest
+    return corrected
 
 
 def fewest_cells(pairs: int) -> int:

@@ -294,21 +294,29 @@ class Interval:
 
 def interval(mean: float, low: float | None, high: float | None, bounds: Sequence[float]) -> Interval:
     """Place a mean, its interval and its bounds on a scale that has zero in it."""
-    numbers = [number for number in (0.0, mean, low, high, *bounds) if number is not None]
-    scale = scale_over(numbers, 12, Interval.width - 12)
+    return intervals([(mean, low, high)], bounds)[0]
+
+
+def intervals(rows: Sequence[tuple[float, float | None, float | None]], bounds: Sequence[float]) -> list[Interval]:
+    """Place several means and their intervals on one scale that has zero and the bounds in it."""
+    numbers = [number for row in rows for number in row if number is not None]
+    scale = scale_over([0.0, *numbers, *bounds], 12, Interval.width - 12)
     assert scale is not None  # zero is there
 
     def at(number: float) -> float:
         return round(scale(number), 1)
 
-    return Interval(
-        mean=at(mean),
-        low=None if low is None else at(low),
-        high=None if high is None else at(high),
-        zero=at(0.0),
-        margin=[at(bound) for bound in bounds if bound],
-        ticks=_apart([(at(0.0), "0"), *scale.ticks()]),
-    )
+    return [
+        Interval(
+            mean=at(mean),
+            low=None if low is None else at(low),
+            high=None if high is None else at(high),
+            zero=at(0.0),
+            margin=[at(bound) for bound in bounds if bound],
+            ticks=_apart([(at(0.0), "0"), *scale.ticks()]),
+        )
+        for mean, low, high in rows
+    ]
 
 
 def _apart(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:

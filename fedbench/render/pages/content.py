@@ -5,12 +5,15 @@ import math
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedbench.analysis.claims import Finding, counted
+from fedbench.analysis.comparisons import COMPARED_WORDS
+from fedbench.analysis.comparisons import in_words as comparison_in_words
 from fedbench.analysis.parity import parity
+from fedbench.analysis.statistics.verdicts import LEVEL
 from fedbench.analysis.tables import Tables
 from fedbench.analysis.trials import environments
 from fedbench.base.files import RESULTS
@@ -25,6 +28,7 @@ from fedbench.render.pages.charts import (
     Panel,
     dot_chart,
     interval,
+    intervals,
     line_charts,
     parity_chart,
 )
@@ -38,7 +42,7 @@ from fedbench.render.study_sheets import note
 from fedbench.render.style import slots
 from fedbench.render.variance_plot import VARIANCE_STEM
 from fedbench.specs.expand import ScaledStudy
-from fedbench.specs.names import Label, heads, named, text_label
+from fedbench.specs.names import USUAL_MOST, Label, heads, named, text_label
 from fedbench.specs.parts import METHOD
 
 COST_LABELS = {"server_seconds": "server seconds a round", "megabytes": "MB a round"}
@@ -115,13 +119,17 @@ class PageVariance:
 
 @dataclass(frozen=True)
 class PageClaim:
-    """A finding, and its interval as it is drawn; None without data."""
+    """A finding, and its interval as it is drawn; None without data.
+
+    looks: of a plan with several, the number of seeds and the interval of each that was taken.
+    """
 
     verdict: str
     says: str
     at: str
     evidence: str
     interval: Interval | None
+    looks: Sequence[tuple[int, Interval]] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,9 @@ class StudyPage:
     figures: Sequence[PageFigure]
     claims: Sequence[PageClaim]
     verdicts: Mapping[str, int]
+    comparisons: Sequence[PageClaim]
+    compared: Mapping[str, int]
+    plan: str
     parity: Sequence[PageParity]
     ranks: PageRanks | None
     variance: PageVariance | None
@@ -208,6 +219,9 @@ def study_page(
         figures=page_figures(study, report.trials, folder, pictures=live is None),
         claims=page_claims(report.findings),
         verdicts=counted(report.findings),
+        comparisons=page_claims(report.comparisons, comparison_in_words),
+        compared=counted(report.comparisons, COMPARED_WORDS),
+        plan=study.plan.text if study.plan.decides else "",
         parity=_parity(study, report.tables),
         ranks=page_ranks(report.ranks),
         variance=_variance(report.variance_sheet, folder, pictures=live is None),
@@ -233,7 +247,7 @@ def _asked(study: ScaledStudy) -> dict[str, list[str]]:
     found = {
         "In the paper": list(spec.paper),
         "Axes": axes,
-        "Seeds": [", ".join(map(str, study.cells[0].trials))],
+        "Seeds": [study.plan.text if study.plan.decides else ", ".join(map(str, study.cells[0].trials))],
         "Baseline": [f"{axis} = {text_label(label)}" for axis, label in spec.baseline.items()],
         "Base settings": in_words(study.base),
         "Changed by --set": in_words(study.changed),
@@ -250,18 +264,38 @@ def _counts(report: StudyReport) -> dict[str, int]:
     return {word: number for word, number in counts.items() if number or word == "done"}
 
 
-def page_claims(findings: Sequence[Finding]) -> list[PageClaim]:
-    """Return the findings, each with its interval on a scale of its own."""
-    return [PageClaim(each.decision, each.says, each.at, each.in_words, _drawn(each)) for each in findings]
+def page_claims(
+    findings: Sequence[Finding], word: Callable[[Finding], str] = lambda finding: finding.decision
+) -> list[PageClaim]:
+    """Return the findings, each with its interval on a scale of its own; word: turns a verdict into words."""
+    return [PageClaim(word(each), each.says, each.at, each.in_words, _drawn(each), _looks(each)) for each in findings]
 
 
 def _drawn(finding: Finding) -> Interval | None:
     spread = finding.spread
     if spread.mean is None:
         return None
+    return interval(spread.mean, *_ends(spread.low, spread.high), _bounds(finding))
+
+
+def _looks(finding: Finding) -> list[tuple[int, Interval]]:
+    """Return the number of seeds and the interval of each look of a plan with several, all on one scale."""
+    taken = [(look, look.mean) for look in finding.looks if look.mean is not None and look.level < LEVEL]
+    rows = [(mean, *_ends(look.low, look.high)) for look, mean in taken]
+    seeds = [look.seeds for look, _ in taken]
+    return list(zip(seeds, intervals(rows, _bounds(finding)), strict=True)) if rows else []
+
+
+def _ends(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """Return the bounds of an interval, None for both where one of them is open."""
+    return (low, high) if low is not None and high is not None else (None, None)
+
+
+def _bounds(finding: Finding) -> list[float]:
+    """Return what an interval is compared with beside zero: the claim's bounds and, of looks, the margin."""
     bounds = [bound for bound in finding.bounds if math.isfinite(bound)]
-    whole = spread.low is not None and spread.high is not None  # one may be open
-    return interval(spread.mean, spread.low if whole else None, spread.high if whole else None, bounds)
+    several = any(look.level < LEVEL for look in finding.looks)
+    return [*bounds, -finding.margin, finding.margin] if finding.margin and several else bounds
 
 
 def _tuning(report: StudyReport) -> PageTuning | None:
@@ -338,6 +372,9 @@ def command(study: ScaledStudy, out: Path) -> str:
         each = any("," in label for label in labels)  # a comma would part it
         only = [f"{key}={label}" for label in labels] if each else [picked]
         words += ["--seeds", values] if key == "seeds" else [word for one in only for word in ("--only", one)]
+    if study.plan.decides:
+        most = study.plan.looks[-1].seeds
+        words += ["--decide", *(["--most-seeds", str(most)] if most != USUAL_MOST else [])]
     for module in study.modules:
         words += ["--import", module]
     return shlex.join([*words, *(["--out", os.fspath(out)] if out != RESULTS else [])])

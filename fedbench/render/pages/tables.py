@@ -117,7 +117,7 @@ def _cell(
     found: dict[str, tuple[str, float | None]] = {
         "mean": (f"{entry.number}{std}{entry.mark}{ends}{own}", numbers["mean"]),
         "interval": (
-            _interval(numbers, "mean", "", digits) + own,
+            _interval(numbers, "mean", "", digits) + entry.mark + own,
             numbers["mean"] if numbers["low95"] is not None and show == "spread" else None,
         ),
         "difference": (_interval(numbers, "difference", "difference_", digits, "+") + apart, numbers.get("difference")),

@@ -145,7 +145,7 @@ class MeanPlot(ColourPlot):
         seeds = all_seeds(scenes)
         if len(seeds) == 1:
             return seeds_in_words(seeds)
-        some = any(len(scene.done(cell)) < len(cell.trials) for scene in scenes for cell in scene.cells)
+        some = any(len(scene.done(cell)) < len(seeds) for scene in scenes for cell in scene.cells)
         fewer = ", fewer where some are missing" if some else ""
         band = "; band: ± standard deviation" if all(self.banded(scene.study) for scene in scenes) else ""
         return f"line: mean over {len(seeds)} seeds ({', '.join(map(str, seeds))}{fewer}){band}"

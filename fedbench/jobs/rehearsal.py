@@ -173,17 +173,17 @@ class FirstTrials:
     """Watches how the first trial of each kind ends.
 
     `verdict` says, in words, that it is useless to go on: the first trials of `ENOUGH` different kinds have failed for
-    the same reason, and no trial has been done. It is empty before that.
+    the same reason, and no trial has been done. It is empty before that. works: whether some trial was done before.
     """
 
     ENOUGH = 3
 
-    def __init__(self, trials: Mapping[str, TrialConfig], names: Mapping[str, str]) -> None:
+    def __init__(self, trials: Mapping[str, TrialConfig], names: Mapping[str, str], *, works: bool = False) -> None:
         self.verdict = ""
         self._kinds = {hash_: kind_of(config) for hash_, config in trials.items()}
         self._names = names
         self._first: dict[Kind, tuple[str, str]] = {}  # the name and the reason of the first one, if it failed
-        self._works = False
+        self._works = works
 
     def ended(self, hash_: str, outcome: str, reason: str) -> None:
         """Take in how a trial ended."""

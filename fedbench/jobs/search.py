@@ -227,7 +227,7 @@ class SearchJob(Job):
         say(f"page: {page_of([study], self.store)}")
         names = run_names(study)
         shown = {hash_: str(name) for hash_, name in names.items()}
-        watch = None if self.request.keep_going else FirstTrials(missing, shown)
+        watch = None if self.request.keep_going else FirstTrials(missing, shown, works=len(missing) < len(wanted))
         progress = StudyProgress(missing, shown, Console(), watch)
         with LivePages([study], self.store, progress):
             run_with_progress(missing, names, with_trackers(self._informed, self.trackers), progress, nodes)

@@ -211,7 +211,7 @@ class StudyJob(Job):
         several = len(self.studies) > 1
         shown = {hash_: f"{name.study}, {name}" if several else str(name) for hash_, name in names.items()}
         missing = order(self.missing)
-        watch = None if self.request.keep_going else FirstTrials(missing, shown)
+        watch = None if self.request.keep_going else FirstTrials(missing, shown, works=len(missing) < len(self.trials))
         self.progress = StudyProgress(missing, shown, Console(), watch, self.looks.text)
         options = with_trackers(self.options, self.trackers)
         options = informed(options, list(self.missing.values()), self.store, Machine.here())

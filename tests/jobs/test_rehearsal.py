@@ -159,14 +159,14 @@ def test_only_kinds_with_own_code_of_which_nothing_is_done_are_tried_unless_all_
     assert order(study.trials) == study.trials
 
 
-def first_trials(count: int) -> tuple[FirstTrials, list[list[str]]]:
+def first_trials(count: int, *, works: bool = False) -> tuple[FirstTrials, list[list[str]]]:
     """What watches the trials of a study, and the hashes of some of its kinds, each with all of its trials."""
     study = expand("successors", "quick", changes={}, only={}, seeds=None)
     names = {config.hash: str(study.name_of(cell, s)) for cell in study.cells for s, config in cell.trials.items()}
     kinds: dict[Any, list[str]] = {}
     for hash_, config in study.trials.items():
         kinds.setdefault(kind_of(config), []).append(hash_)
-    return FirstTrials(study.trials, names), list(kinds.values())[:count]
+    return FirstTrials(study.trials, names, works=works), list(kinds.values())[:count]
 
 
 def test_a_study_stops_when_the_first_trials_of_three_kinds_fail_alike() -> None:
@@ -186,6 +186,13 @@ def test_a_study_goes_on_if_any_trial_has_worked(outcome: str) -> None:
     watch, (one, two, three, four) = first_trials(4)
     watch.ended(one[0], outcome, "")
     for kind in (two, three, four):
+        watch.ended(kind[0], "failed", "failed: ValueError: no")
+    assert not watch.verdict
+
+
+def test_a_study_of_which_some_trial_was_done_before_goes_on() -> None:
+    watch, kinds = first_trials(4, works=True)
+    for kind in kinds:
         watch.ended(kind[0], "failed", "failed: ValueError: no")
     assert not watch.verdict
 

@@ -1,8 +1,11 @@
 """Settings as users write them: YAML files and key=value, nested or with dotted keys."""
 
 import io
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,29 @@ def parse_yaml(text: str) -> Any:
     if _values(content, {}) > MOST_VALUES:
         raise YamlError(f"its aliases stand for more than {MOST_VALUES} values")
     return content
+
+
+def parse_settings(text: str) -> Any:
+    """Parse the YAML text of a run's settings, the same as `parse_yaml` does, but faster for many similar texts.
+
+    The entry of each key at the top level is parsed on its own, and only once, because the runs of a study differ in
+    few of them. A text that cannot be taken apart like this is parsed as a whole.
+    """
+    parts = [part for part in re.split(r"(?m)^(?=\w)", text) if part]
+    try:
+        entries = [_parse_part(part) for part in parts] if len(text) <= LONGEST else []
+    except YamlError:
+        entries = []
+    if entries and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries):
+        whole = {key: value for entry in entries for key, value in entry.items()}
+        if len(whole) == len(entries):
+            return deepcopy(whole)
+    return parse_yaml(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse_part(text: str) -> Any:
+    return parse_yaml(text)
 
 
 def _values(content: Any, known: dict[int, int]) -> int:

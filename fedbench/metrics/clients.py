@@ -9,7 +9,7 @@ they do not.
 
 from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from fedbench.data.partitions import PARTITIONS
 from fedbench.indicators.heterogeneity import expected_accuracy
 from fedbench.metrics.base import MARGIN, Metric, TrialData, register_metric
 from fedbench.shifts import NO_SHIFT
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 KEPT = "client accuracies"
@@ -74,20 +77,29 @@ def _expected(trial: TrialData) -> ClientAccuracies | None:
     classes = trial.table("classes")
     if classes.empty or not _only_labels_differ(settings := trial.settings()):
         return None
-    partition = trial.table("partition")
-    counts = partition.pivot(index="client", columns="class", values="samples")
-    counts = counts[counts.index < settings["clients"]["count"]]  # without a proxy set that takes part as a client
+    clients, labels, held = _matrix(trial.table("partition"), "samples")
+    federated = clients < settings["clients"]["count"]  # without a proxy set that takes part as a client
+    clients, held = clients[federated], held[federated]
     own = trial.table("client_classes")
     if own.empty:
-        by_class = classes.set_index("class")[["accuracy"]].reindex(counts.columns).to_numpy(float).T
+        of_class = dict(zip(classes["class"], classes["accuracy"], strict=True))
+        by_class = np.array([[of_class.get(label, np.nan) for label in labels]], dtype=float)
     else:
         table = own.pivot(index="client", columns="class", values="accuracy")
-        by_class = table.reindex(index=counts.index, columns=counts.columns).to_numpy(float)
-    held = counts.to_numpy()
+        by_class = table.reindex(index=clients, columns=labels).to_numpy(float)
     if np.isnan(by_class[:, held.any(0)]).any():
         return None
     accuracy = expected_accuracy(held, np.nan_to_num(by_class))
-    return ClientAccuracies(counts.index.to_numpy(), held.sum(1), accuracy, measured=False)
+    return ClientAccuracies(clients, held.sum(1), accuracy, measured=False)
+
+
+def _matrix(table: "pd.DataFrame", value: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return clients [n], classes [C] and the values [n, C] of a table with a row for each client and class."""
+    clients, rows = np.unique(table["client"].to_numpy(), return_inverse=True)
+    classes, columns = np.unique(table["class"].to_numpy(), return_inverse=True)
+    matrix = np.zeros((len(clients), len(classes)), dtype=np.int64)
+    matrix[rows, columns] = table[value].to_numpy()
+    return clients, classes, matrix
 
 
 def _only_labels_differ(settings: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fedbench.base.errors import UserError, describe_error
 from fedbench.base.packs import LARGEST_FILE, read
-from fedbench.base.settings import Settings, nest, parse_yaml
+from fedbench.base.settings import Settings, nest, parse_settings
 from fedbench.store import mark as marks
 from fedbench.store.columns import Columns, columns_of, parse_together
 from fedbench.store.mark import Mark, Status, read_environment, read_mark, read_summary
@@ -107,7 +107,7 @@ class StoredTrial:
 
     def settings(self) -> Settings:
         """Return the run's settings, nested, as config.yaml holds them."""
-        return nest(parse_yaml(self.read("config.yaml").decode()))
+        return nest(parse_settings(self.read("config.yaml").decode()))
 
     def scored_over(self, rounds: int | None) -> "StoredTrial":
         """Return the trial with a final score that is the mean over `rounds` last rounds; None: over the usual number.

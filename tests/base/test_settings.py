@@ -1,9 +1,21 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedbench.base.errors import UserError
-from fedbench.base.settings import load_yaml, merge, nest, parse_assignments
+from fedbench.base.settings import (
+    YamlError,
+    dump_yaml,
+    load_yaml,
+    merge,
+    nest,
+    parse_assignments,
+    parse_settings,
+    parse_yaml,
+)
 
 
 def test_dotted_and_nested_keys_mean_the_same() -> None:
@@ -47,3 +59,35 @@ def test_a_bad_yaml_file_is_named(tmp_path: Path, text: str, message: str) -> No
 def test_a_missing_yaml_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.yaml: cannot be read"):
         load_yaml(tmp_path / "none.yaml")
+
+
+VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(0, 1) | st.text("ab: #'\n-", max_size=6)
+SETTINGS = st.dictionaries(
+    st.text("abcd._", min_size=1, max_size=3), st.recursive(VALUES, lambda inner: st.dictionaries(st.text("xy"), inner))
+)
+
+
+@given(SETTINGS)
+def test_settings_that_are_parsed_part_by_part_are_those_of_the_whole_text(settings: dict[str, object]) -> None:
+    text = dump_yaml(settings)
+    first = parse_settings(text)
+    assert first == parse_yaml(text)
+    first["changed"] = 1
+    for value in first.values():
+        if isinstance(value, dict):
+            value.clear()
+    assert parse_settings(text) == parse_yaml(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "a: 1\na: 2\n", "a: &x 1\nb: *x\n", "a: {b: 1,\n  c: 2}\nd: 3\n", "--- {a: 1}\n", "a: [1\nb: 2]\n", "1"],
+)
+def test_texts_that_cannot_be_taken_apart_are_parsed_as_a_whole(text: str) -> None:
+    def parsed(parse: Callable[[str], object]) -> object:
+        try:
+            return parse(text)
+        except YamlError as error:
+            return str(error)
+
+    assert parsed(parse_settings) == parsed(parse_yaml)

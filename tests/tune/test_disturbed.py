@@ -369,7 +369,7 @@ def test_ctrl_c_while_no_trial_has_a_round_to_lose_stops_at_once_and_says_so(
     start: Start, study_file: File, tmp_path: Path
 ) -> None:
     file, out = study_file(30_000, 3600.0), tmp_path / "out"
-    process = start(file, out)
+    process = start(file, out, "--no-try")  # a round takes an hour
     wait_until(lambda: len(list(out.glob("leases/*"))) == 2)
     process.send_signal(signal.SIGINT)
     text, error = process.communicate(timeout=100)

@@ -252,7 +252,7 @@ def test_a_password_of_the_checkpoints_place_is_neither_printed_nor_written_belo
     monkeypatch.setattr(sys, "path", list(sys.path))
     out = tmp_path / "out"
     options = ["--import", "full_place", "--max-failures", "0", "--checkpoints", "memory://me:hunter2@place/runs"]
-    code, text, error = command(main, str(file), "--out", str(out), *options)
+    code, text, error = command(main, str(file), "--out", str(out), "--no-try", *options)
     assert code == 1
     assert "--checkpoints memory://***@place/runs: cannot be used (" in error
     assert "--checkpoints 'memory://***@place/runs'" in error.partition("1 trial is left; go on with: ")[2]

@@ -15,6 +15,7 @@ from fedbench.jobs.options import (
     RunKeywords,
     Selection,
     SelectKeywords,
+    StudyKeywords,
     check_flag,
     check_verification,
     request,
@@ -67,12 +68,12 @@ def run(
     out: str | Path = RESULTS,
     *,
     save_model: bool = False,
-    **keywords: Unpack[RunKeywords],
+    **keywords: Unpack[StudyKeywords],
 ) -> "Results":
     """Run the trials of a study that are not stored yet, print its tables, and return its results.
 
     study: a built-in name, or a YAML file; save_model: store the final models; further keywords: see
-    `fedbench.jobs.options.RunKeywords`.
+    `fedbench.jobs.options.StudyKeywords`.
 
     UserError is raised for wrong values, if trials are left, if no trial succeeded and, if `strict`, if any failed or
     diverged. Ctrl-C raises KeyboardInterrupt.

@@ -15,7 +15,7 @@ import fedbench
 from fedbench import Results, UserError
 from fedbench.cli.main import parser_of
 from fedbench.cli.options import request_of
-from fedbench.jobs.options import RunKeywords, request, select
+from fedbench.jobs.options import RunKeywords, StudyKeywords, request, select
 from tests.simulation.test_module import score
 
 PAGE = Path(__file__).parent.parent / "docs" / "python.md"
@@ -209,12 +209,14 @@ KEYWORDS: dict[str, Any] = {
     **{"strict": False, "address": "auto", "autoscaling": True, "cpus_per_trial": 2, "gpus_per_trial": 0.5},
     **{"resources": {"TPU": 1}, "max_concurrent": 3, "max_failures": 1, "dashboard": False, "ship": True},
     **{"checkpoints": "s3://bucket", "rehearse": False, "keep_going": True},
+    **{"decide": False, "budget": 2.0},
 }
 WORDS = (
     "smoke --scale tiny --out here --seeds 8,9 --set rounds=3 --set proxy.pool=null --only data.alpha=100 "
     "--only data.alpha=0.1 --import a --import b --track mlflow --track wandb --data-dir data --dry-run --fresh "
     "--address auto --autoscaling --cpus-per-trial 2 --gpus-per-trial 0.5 --resources TPU=1 --max-concurrent 3 "
-    "--max-failures 1 --ship --checkpoints s3://bucket --no-try --keep-going"
+    "--max-failures 1 --ship --checkpoints s3://bucket --no-try --keep-going "
+    "--budget 2"
 )
 
 
@@ -225,11 +227,14 @@ def test_keywords_and_options_request_the_same() -> None:
     assert request("smoke", "tiny", "here", changes) == request("smoke", "tiny", "here", KEYWORDS)
 
 
-@pytest.mark.parametrize(("command", "function"), [("study", fedbench.run), ("search", fedbench.search)])
-def test_every_option_of_a_command_is_a_keyword(command: str, function: Any) -> None:
+@pytest.mark.parametrize(
+    ("command", "function", "kind"), [("study", fedbench.run, StudyKeywords), ("search", fedbench.search, RunKeywords)]
+)
+def test_every_option_of_a_command_is_a_keyword(command: str, function: Any, kind: type) -> None:
     words = {action.dest for action in parser_of(command)._actions} - {"help", "list", "json", "name"}
-    keywords = {*signature(function).parameters, *RunKeywords.__annotations__} - {"keywords", "study", "space"}
-    assert set(KEYWORDS) == set(RunKeywords.__annotations__) - {"changes"}, "changes is another name of set"
+    keywords = {*signature(function).parameters, *kind.__annotations__} - {"keywords", "study", "space"}
+    known = set(StudyKeywords.__annotations__) - {"changes"}  # another name of set
+    assert {*KEYWORDS, "most_seeds"} == known
     assert words == keywords - {"changes"}
 
 

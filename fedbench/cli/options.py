@@ -8,7 +8,7 @@ from typing import Any
 from fedbench.base.errors import UserError
 from fedbench.base.files import RESULTS
 from fedbench.cli.command import is_command
-from fedbench.jobs.options import Request, RunKeywords, Selection, SelectKeywords, request, select
+from fedbench.jobs.options import Request, RunKeywords, Selection, SelectKeywords, StudyKeywords, request, select
 from fedbench.specs.names import SCALES
 
 
@@ -150,7 +150,8 @@ def selection_of(options: argparse.Namespace) -> Selection:
 
 def request_of(options: argparse.Namespace, *, search: bool = False) -> Request:
     """Return what to run and how, as options describe it; search: whether a search is meant, rather than a study."""
-    keywords, save_model = _keywords(options, RunKeywords), not search and options.save_model
+    keywords = _keywords(options, RunKeywords if search else StudyKeywords)
+    save_model = not search and options.save_model
     where = (options.name, options.scale, options.out)
     return request(*where, keywords, save_model=save_model, search=search, supervised=is_command())
 

@@ -44,8 +44,6 @@ class RunKeywords(SelectKeywords, total=False):
     URI where checkpoints are stored, too; cpus_per_trial, gpus_per_trial: resources of each trial, auto or None for as
     many trials on a GPU as fit; resources: further Ray resources, by name or as NAME=N; max_concurrent: trials at a
     time; max_failures: how often a trial whose process died is restarted; dashboard: start Ray's dashboard.
-    Of studies alone, decide: add seeds until claims and comparisons with the baseline are decided; most_seeds: at most
-    so many (5, 8, 12 or 20; by default 12); budget: hours after which no further look ends.
     """
 
     dry_run: bool
@@ -65,6 +63,15 @@ class RunKeywords(SelectKeywords, total=False):
     max_concurrent: int | None
     max_failures: int
     dashboard: bool
+
+
+class StudyKeywords(RunKeywords, total=False):
+    """Keywords of `fedbench.run` alone, beside those of every run.
+
+    decide: add seeds until claims and comparisons with the baseline are decided; most_seeds: at most so many (5, 8, 12
+    or 20; by default 12); budget: hours after which no further look ends.
+    """
+
     decide: bool
     most_seeds: int | None
     budget: float | None
@@ -89,7 +96,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Request:
-    """Which trials of a study to run, or which search, and how; for the flags and the budget see `RunKeywords`.
+    """Which trials of a study to run, or which search, and how; for the flags and the budget see `StudyKeywords`.
 
     most_seeds: run seeds until everything is decided, but at most so many; None leaves it to the study file.
     """
@@ -137,12 +144,13 @@ def request(
     search: bool = False,
     supervised: bool = False,
 ) -> Request:
-    """Return what to run and how, by the values of `RunKeywords`; UserError says which one is unknown or wrong.
+    """Return what to run and how, by the values of `StudyKeywords`; UserError says which one is unknown or wrong.
 
     None stands for the default; save_model: store final models; search: whether this is a search; supervised: whether
     a parent process starts this one again if it dies.
     """
-    given = _given({**keywords, "save_model": save_model}, [*RunKeywords.__annotations__, "save_model"])
+    known = (RunKeywords if search else StudyKeywords).__annotations__
+    given = _given({**keywords, "save_model": save_model}, [*known, "save_model"])
     selection = select(name, scale, out, {key: given[key] for key in SelectKeywords.__annotations__ if key in given})
     checked = {keyword: check(keyword, given[keyword]) for keyword, check in _CHECKS.items() if keyword in given}
     for keyword in ("autoscaling", "ship"):
@@ -155,8 +163,6 @@ def request(
             raise UserError("--seeds: goes without --decide, which takes seeds in a fixed order")
     elif "most_seeds" in flags:
         raise UserError("--most-seeds: goes with --decide")
-    if search and (used := {"most_seeds", "budget"} & flags.keys()):
-        raise UserError(f"{min(used)}: is for studies, not for searches")
     options = RunOptions(
         out=selection.out,
         study=(SEARCH_PREFIX if search else "") + Path(selection.name).stem,

@@ -77,13 +77,13 @@ class StudyJob(Job):
     def __init__(self, request: Request) -> None:
         selection, options = request.selection, request.options
         self.store, self.fresh, self.request = Store(selection.out), request.fresh, request
+        self.store.check()
         self.studies = selected_studies(selection, self.store, request)
         self.reports: list[StudyReport] = []
         self.progress: StudyProgress | None = None
         self._outcomes: set[str] = set()
         check_trackers(options.trackers)
         self.trackers = CommandTrackers(options.trackers, selection.out)
-        self.store.check()
         self.looks = Looks(self.studies, self.store, request)
         self.studies = self.looks.ahead(self.studies)
         finished = set() if self.fresh else self.store.finished(self.trials)

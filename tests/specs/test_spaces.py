@@ -37,7 +37,7 @@ def space(folder: Path, text: str = GOOD, **options: Any) -> ScaledSpace:
 
 def test_all_spaces_are_there() -> None:
     wanted = {"fedlaw", "fedprox", "feddyn", "fedadam", "feddf", "fedbe", "server_ft", "fixed_gamma", "client", "fair"}
-    wanted |= {"robust"}
+    wanted |= {"robust", "gains_that_survive"}
     assert set(space_files()) == wanted
 
 
@@ -75,7 +75,8 @@ def test_shipped_spaces_hold_the_defaults() -> None:
         for scale in ("quick", "paper"):
             scaled = expand_space(name, scale, changes={})
             for arm in scaled.arms:
-                assert arm.default(scaled.suggestion(arm.fixed)[0]), (name, scale, arm.label)
+                default = arm.default(scaled.suggestion(arm.fixed)[0])
+                assert bool(default) == bool(arm.parameters), (name, scale, arm.label)
 
 
 def test_fair_tunes_local_training_of_the_papers_methods_at_quick() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,12 @@ def processes(process: Process, name: str = "") -> list[psutil.Process]:
 
 def in_a_round(process: Process) -> list[psutil.Process]:
     """Workers that run rounds of a trial now; one that is killed between two trials is no trial's error."""
-    return [each for each in processes(process) if "FederatedRun.train" in " ".join(each.cmdline())]
+    found = []
+    for each in processes(process):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            if "FederatedRun.train" in " ".join(each.cmdline()):
+                found.append(each)
+    return found
 
 
 def keep(file: str, pace: float) -> None:

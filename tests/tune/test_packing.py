@@ -20,6 +20,7 @@ pytestmark = [
 PLUGIN = """
 import os
 import ray
+import time
 from pathlib import Path
 from typing import Literal
 from fedbench.methods import Method, MethodSettings, register_method
@@ -28,6 +29,7 @@ from fedbench.methods.base import size_weighted
 class S(MethodSettings):
     name: Literal["placed"] = "placed"
     x: float = 0.5
+    together: int = 1  # trials that have to be there before one of them goes on
 
 @register_method(version="1")
 class Placed(Method[S]):
@@ -37,6 +39,10 @@ class Placed(Method[S]):
         share = ray.get_runtime_context().get_assigned_resources()["GPU"]
         with Path(os.environ["PLACED"]).open("a") as log:
             log.write(f"{ray.get_gpu_ids()[0]} {share:g}\\n")
+        deadline = time.monotonic() + 200
+        while len(Path(os.environ["PLACED"]).read_text().splitlines()) < self.settings.together:
+            assert time.monotonic() < deadline, "the others were not started meanwhile"
+            time.sleep(0.05)
         return {}
 
     def aggregate(self, cohort, state, server):
@@ -82,7 +88,8 @@ OPTIONS = ("--no-try", "--import", "placed_plugin", "--gpus-per-trial", "0.25", 
 def test_fewer_trials_than_fit_are_spread_over_all_gpus(
     places: Callable[[], list[tuple[str, str]]], command: Command
 ) -> None:
-    code, _, error = command(main, "mine.yaml", "--out", "few", "--seeds", "1,2,3,4", *OPTIONS)
+    together = ("--set", "method.together=4")
+    code, _, error = command(main, "mine.yaml", "--out", "few", "--seeds", "1,2,3,4", *together, *OPTIONS)
     assert (code, error) == (0, "")
     assert sorted(Counter(gpu for gpu, _ in places()).values()) == [1, 1, 2]
     assert sorted(share for _, share in places()) == ["0.5", "0.5", "1", "1"]

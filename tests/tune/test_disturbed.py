@@ -332,12 +332,10 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(
 def test_a_file_of_tune_that_a_full_disk_has_cut_off_does_not_end_the_study(
     start: Start, study_file: File, tmp_path: Path, undisturbed: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, out = study_file(), tmp_path / "out"
+    file, out = study_file(pace=2.0), tmp_path / "out"  # Tune copies its files into OUT when all trials have ended
     with tempfile.TemporaryDirectory(prefix="cut-", ignore_cleanup_errors=True) as folder:  # short: it holds sockets
         monkeypatch.setenv("TMPDIR", folder)
         process = start(file, out)
-        wait_until(lambda: len(reported(out)) >= 1)
-        keep(file, 5.0)  # Tune copies its files into OUT when all trials have ended
         wait_until(lambda: bool(in_a_round(process)))
         in_a_round(process)[0].kill()
         wait_until(lambda: bool(list(Path(folder).rglob("driver_artifacts/*/error.pkl"))))

@@ -68,7 +68,7 @@ class Watch:
 
     def get(self, path: str) -> str:
         """An answer of the dashboard."""
-        found = re.search(r"dashboard: (\S+) \(it asks for the token in (\S+)\)", self.terminal())
+        found = re.search(r"dashboard: (\S+)\nit asks .* what (\S+) holds", self.terminal())
         assert found
         return self.fetch(found[1] + path, Path(found[2]).read_text())
 

@@ -204,7 +204,8 @@ def test_nothing_of_the_workers_logs_gets_into_the_terminal(watch: Watch) -> Non
     assert watch.terminal("stderr") == ""
     announced, *lines = watch.terminal().splitlines()
     assert announced.startswith("Watched")
-    known = r"(page|dashboard): .*|starting Ray|starting workers|\d/4 done, \d running, \d waiting(, [\d:]+ left)?; .*"
+    known = r"(page|dashboard): .*|tried 1 kind of trial .*|it asks for an authentication token; .*|starting Ray|"
+    known += r"starting workers|\d/4 done, \d running, \d waiting(, [\d:]+ left)?; .*"
     assert [line for line in lines if not re.fullmatch(known, line)] == []
 
 

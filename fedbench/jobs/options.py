@@ -150,6 +150,8 @@ def request(
     a parent process starts this one again if it dies.
     """
     known = (RunKeywords if search else StudyKeywords).__annotations__
+    if others := sorted((keywords.keys() & StudyKeywords.__annotations__.keys()) - known.keys()):
+        raise UserError(f"{others[0]}: is for studies, not for searches")
     given = _given({**keywords, "save_model": save_model}, [*known, "save_model"])
     selection = select(name, scale, out, {key: given[key] for key in SelectKeywords.__annotations__ if key in given})
     checked = {keyword: check(keyword, given[keyword]) for keyword, check in _CHECKS.items() if keyword in given}

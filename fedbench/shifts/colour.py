@@ -25,5 +25,5 @@ class Colour(Shift):
         return None if shape[0] == 3 else f"needs images of 3 channels, they have {shape[0]}"
 
     def change(self, images: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
-        """Turn all pixels."""
+        """Return images whose hue is rotated by `strength` degrees."""
         return images @ hue_rotation(strength).T

@@ -1,4 +1,4 @@
-"""Negatives."""
+"""Images of some clients as negatives."""
 
 import numpy as np
 
@@ -12,5 +12,5 @@ class Inversion(Shift):
     name = "inversion"
 
     def change(self, images: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
-        """Take pixels from 1: nothing lies in between, where a mix of both would be grey."""
+        """Return negatives at a strength of 0.5 or above; a mixture of an image and its negative would be grey."""
         return 1 - images if strength >= 0.5 else images
